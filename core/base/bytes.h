@@ -17,8 +17,13 @@ namespace hvd {
 using Bytes = std::vector<std::byte>;
 
 // Appends fixed-width little-endian numbers and length-prefixed strings to a byte vector.
+//
+// Writer and reader have the same members for the fields of a message, so that one function serves
+// both directions: serialize(Io& io, Fields<Io, Message>& message).
 class ByteWriter {
  public:
+  static constexpr bool kReads = false;
+
   explicit ByteWriter(Bytes& out) : out_(out) {}
 
   template <typename T>
@@ -44,6 +49,23 @@ class ByteWriter {
     put(std::int64_t{std::chrono::nanoseconds(duration).count()});
   }
   void put_time(TimePoint time) { put_duration(time.time_since_epoch()); }
+  void put_flag(bool flag) { put(static_cast<std::uint8_t>(flag ? 1 : 0)); }
+
+  // -- for serialize()
+  void number(auto value) { put(value); }
+  void choice(auto value, unsigned /*count*/) { put(value); }
+  void flag(bool value) { put_flag(value); }
+  void text(std::string_view value) { put_string(value); }
+  void duration(Duration value) { put_duration(value); }
+  void time(TimePoint value) { put_time(value); }
+  void numbers(const auto& values) {
+    put(static_cast<std::uint32_t>(values.size()));
+    put_all(std::span(values));
+  }
+  void list(const auto& items, std::size_t /*bytes_each*/, const auto& each) {
+    put(static_cast<std::uint32_t>(items.size()));
+    for (const auto& item : items) each(item);
+  }
 
  private:
   Bytes& out_;
@@ -53,6 +75,8 @@ class ByteWriter {
 // Error{kTransport}, whatever the bytes are.
 class ByteReader {
  public:
+  static constexpr bool kReads = true;
+
   explicit ByteReader(std::span<const std::byte> in) : in_(in) {}
 
   template <typename T>
@@ -110,6 +134,29 @@ class ByteReader {
     if (bytes_each != 0 && count > in_.size() / bytes_each) malformed("count larger than message");
     return count;
   }
+  // -- for serialize()
+  template <typename T>
+  void number(T& value) {
+    value = get<T>();
+  }
+  template <typename E>
+  void choice(E& value, unsigned count) {
+    value = get_enum<E>(count);
+  }
+  void flag(bool& value) { value = get_flag(); }
+  void text(std::string& value) { value = get_string(); }
+  void duration(Duration& value) { value = get_duration(); }
+  void time(TimePoint& value) { value = get_time(); }
+  template <typename Numbers>
+  void numbers(Numbers& values) {
+    values.resize(get_count(sizeof(typename Numbers::value_type)));
+    get_all(std::span(values));
+  }
+  void list(auto& items, std::size_t bytes_each, const auto& each) {
+    items.clear();
+    for (std::size_t left = get_count(bytes_each); left > 0; --left) each(items.emplace_back());
+  }
+
   std::size_t remaining() const { return in_.size(); }
   void expect_end() const {
     if (!in_.empty()) malformed("trailing bytes");
@@ -124,6 +171,17 @@ class ByteReader {
   }
   std::span<const std::byte> in_;
 };
+
+// What is filled in by a reader, and left as it is by a writer.
+template <typename Io, typename T>
+using Fields = std::conditional_t<Io::kReads, T, const T>;
+
+template <typename T>
+T deserialize(ByteReader& in) {
+  T message;
+  serialize(in, message);
+  return message;
+}
 
 // 64 bits that tell whether two ranks have the same bytes; as fast as memory is read. Buffers of
 // one size that differ in one aligned word of 8 bytes always have different hashes. Not for keys,

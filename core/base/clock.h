@@ -41,7 +41,7 @@ class ClockOffset {
 
   // A sample that arrived before it was asked is ignored.
   void add(const ClockSample& sample);
-  // The best of the latest kSamples at `now`; errors grow with age by 15 us a second, as clocks
+  // The best of the latest kSamples at `now`; errors grow with age by 15 us per second, as clocks
   // drift apart (RFC 5905, PHI). Empty before the first sample.
   std::optional<ClockEstimate> at(TimePoint now) const;
   bool full() const { return latest_.size() == kSamples; }

@@ -21,7 +21,7 @@ inline constexpr Duration kLocationLimit = std::chrono::seconds(1);
 // When that is over, or the job failed: for what batches have enqueued on a device.
 inline constexpr Duration kDeviceLimit = std::chrono::seconds(1);
 // From the stop until all children in the tree confirmed it. After an error some of them may be
-// unable to, and the slow ones find their mail later: the process is to end soon.
+// unable to, and the slow ones find their messages later: the process is to end soon.
 inline constexpr Duration kGoodbyeLimit = std::chrono::seconds(5);
 inline constexpr Duration kErrorGoodbyeLimit = std::chrono::milliseconds(350);
 // Within kGoodbyeLimit, on rank 0: for what the observers of other ranks saw last.

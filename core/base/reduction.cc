@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "core/base/dispatch.h"
 #include "core/base/half.h"
 #include "core/base/status.h"
 
@@ -129,43 +130,12 @@ T neutral(ReduceOp op, DType dtype) {
   refuse(op, dtype);
 }
 
-template <typename T>
-void fill(ReduceOp op, DType dtype, void* data, std::int64_t numel) {
-  std::fill_n(static_cast<T*>(data), numel, neutral<T>(op, dtype));
-}
-
 }  // namespace
 
 void fill_neutral(ReduceOp op, DType dtype, void* data, std::int64_t numel) {
-  switch (dtype) {
-    case DType::kU8:
-      return fill<std::uint8_t>(op, dtype, data, numel);
-    case DType::kI8:
-      return fill<std::int8_t>(op, dtype, data, numel);
-    case DType::kU16:
-      return fill<std::uint16_t>(op, dtype, data, numel);
-    case DType::kI16:
-      return fill<std::int16_t>(op, dtype, data, numel);
-    case DType::kI32:
-      return fill<std::int32_t>(op, dtype, data, numel);
-    case DType::kI64:
-      return fill<std::int64_t>(op, dtype, data, numel);
-    case DType::kF16:
-      return fill<Float16>(op, dtype, data, numel);
-    case DType::kBF16:
-      return fill<BFloat16>(op, dtype, data, numel);
-    case DType::kF32:
-      return fill<float>(op, dtype, data, numel);
-    case DType::kF64:
-      return fill<double>(op, dtype, data, numel);
-    case DType::kBool:
-      return fill<bool>(op, dtype, data, numel);
-    case DType::kC64:
-      return fill<std::complex<float>>(op, dtype, data, numel);
-    case DType::kC128:
-      return fill<std::complex<double>>(op, dtype, data, numel);
-  }
-  refuse(op, dtype);
+  dispatch_any(dtype, [&]<typename T>(TypeTag<T>) {
+    std::fill_n(static_cast<T*>(data), numel, neutral<T>(op, dtype));
+  });
 }
 
 }  // namespace hvd

@@ -3,31 +3,17 @@
 #include <cxxabi.h>
 
 #include <exception>
+#include <iterator>
 #include <new>
 #include <string>
 
 namespace hvd {
 
 const char* name_of(StatusCode code) {
-  switch (code) {
-    case StatusCode::kOk:
-      return "kOk";
-    case StatusCode::kInvalidArgument:
-      return "kInvalidArgument";
-    case StatusCode::kMismatch:
-      return "kMismatch";
-    case StatusCode::kStalled:
-      return "kStalled";
-    case StatusCode::kTransport:
-      return "kTransport";
-    case StatusCode::kAborted:
-      return "kAborted";
-    case StatusCode::kUnsupported:
-      return "kUnsupported";
-    case StatusCode::kInternal:
-      return "kInternal";
-  }
-  return "unknown status code";
+  constexpr const char* kNames[] = {"kOk",        "kInvalidArgument", "kMismatch",    "kStalled",
+                                    "kTransport", "kAborted",         "kUnsupported", "kInternal"};
+  const auto at = static_cast<std::size_t>(code);
+  return at < std::size(kNames) ? kNames[at] : "unknown status code";
 }
 
 void Status::throw_if_error() const {

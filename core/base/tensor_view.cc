@@ -14,9 +14,8 @@ std::int64_t numel_of(const Shape& shape) {
   }
   const auto numel = checked_bytes(shape, DType::kU8);  // of one byte each
   if (numel) return *numel;
-  throw InvalidArgumentError(
-      "shape " + to_string(shape) + " has more than 2^63 elements" +
-      (std::ranges::count(shape, 0) != 0 ? " but for those that are 0" : ""));
+  throw InvalidArgumentError("shape " + to_string(shape) + " has more than 2^63 elements" +
+                             (std::ranges::count(shape, 0) != 0 ? " except those that are 0" : ""));
 }
 
 std::string to_string(const Shape& shape) {

@@ -1,6 +1,5 @@
 #include "core/base/text.h"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>

@@ -1,6 +1,5 @@
 #include "core/base/topology.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <utility>
 
 namespace hvd {
@@ -15,7 +17,10 @@ class UniqueFd {
     return *this;
   }
   ~UniqueFd() { reset(); }
-  void reset();
+  void reset() {
+    const int fd = std::exchange(fd_, -1);
+    if (fd >= 0) ::close(fd);
+  }
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 

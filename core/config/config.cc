@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <mutex>
 #include <set>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/config/launch_info.h"
 #include "core/config/setting_kinds.h"
 #include "core/config/unknown_variables.h"
@@ -28,143 +28,144 @@ struct Setting {
 };
 
 // The agreement has no default: whoever adds a setting has to say how the ranks stand to it.
-template <Agreement Among, typename Kind, auto Member>
+template <Agreement Among, const auto& kKind, auto Member>
 Setting setting(const char* name, const char* meaning) {
   return {name,
           Among,
-          Kind::kAccepted,
+          kKind.accepted,
           meaning,
           [](Config& config, std::string_view text) {
-            const auto value = Kind::read(text);
+            const auto value = kKind.read(text);
             if (value) config.*Member = *value;
             return value.has_value();
           },
-          [](const Config& config) { return Kind::write(config.*Member); }};
+          [](const Config& config) { return kKind.write(config.*Member); }};
 }
 
 const std::array kSettings = {
-    setting<kRankZero, WholeNumber, &Config::fusion_threshold>(
+    setting<kRankZero, kinds::kWholeNumber, &Config::fusion_threshold>(
         "HOROVOD_FUSION_THRESHOLD",
         "bytes that may share one fused batch, and for which gradients wait during "
         "backward(); 0 turns fusion off"),
-    setting<kRankZero, Milliseconds, &Config::batching_gap>(
+    setting<kRankZero, kinds::kMilliseconds, &Config::batching_gap>(
         "HOROVOD_CYCLE_TIME", "least milliseconds between two batches"),
-    setting<kRankZero, WholeNumber, &Config::cache_capacity>(
+    setting<kRankZero, kinds::kWholeNumber, &Config::cache_capacity>(
         "HOROVOD_CACHE_CAPACITY", "tensors whose negotiation is remembered; 0 = none"),
-    setting<kRankZero, Flag, &Config::disable_group_fusion>(
+    setting<kRankZero, kinds::kFlag, &Config::disable_group_fusion>(
         "HOROVOD_DISABLE_GROUP_FUSION", "1 = only what was submitted as a group is fused"),
-    setting<kEqual, Flag, &Config::deterministic>(
+    setting<kEqual, kinds::kFlag, &Config::deterministic>(
         "HOROVOD_DETERMINISTIC",
         "1 = bitwise equal runs: only what was submitted as a group is fused"),
-    setting<kRankZero, Seconds, &Config::stall_warning>(
+    setting<kRankZero, kinds::kSeconds, &Config::stall_warning>(
         "HOROVOD_STALL_CHECK_TIME_SECONDS",
         "report a tensor that some ranks did not submit after this many seconds; 0 = never"),
-    setting<kRankZero, Seconds, &Config::stall_limit>(
+    setting<kRankZero, kinds::kSeconds, &Config::stall_limit>(
         "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "give up on it after this many seconds; 0 = never"),
-    setting<kRankZero, Flag, &Config::stall_check_disable>(
+    setting<kRankZero, kinds::kFlag, &Config::stall_check_disable>(
         "HOROVOD_STALL_CHECK_DISABLE",
         "1 = no such reports, and no giving up unless the limit is set as well"),
-    setting<kPerRank, SecondsAboveZero, &Config::start_timeout>(
+    setting<kPerRank, kinds::kSecondsAboveZero, &Config::start_timeout>(
         "HOROVOD_START_TIMEOUT", "seconds that init() and hvdrun wait for the ranks to start"),
-    setting<kRankZero, TimelinePath, &Config::timeline>(
+    setting<kRankZero, kinds::kTimelinePath, &Config::timeline>(
         "HOROVOD_TIMELINE", "file for a trace of this job that Perfetto opens; DYNAMIC = none yet"),
-    setting<kRankZero, Flag, &Config::timeline_mark_cycles>(
+    setting<kRankZero, kinds::kFlag, &Config::timeline_mark_cycles>(
         "HOROVOD_TIMELINE_MARK_CYCLES", "1 = mark each decision of rank 0 in the trace"),
-    setting<kRankZero, PositiveNumber, &Config::timeline_max_mb>("HVD_TIMELINE_MAX_MB",
-                                                                 "MiB after which the trace ends"),
-    setting<kRankZero, Flag, &Config::stats>("HVD_STATS", "1 = one line of statistics at exit"),
-    setting<kRankZero, Flag, &Config::check_parameters>(
+    setting<kRankZero, kinds::kPositiveNumber, &Config::timeline_max_mb>(
+        "HVD_TIMELINE_MAX_MB", "MiB after which the trace ends"),
+    setting<kRankZero, kinds::kFlag, &Config::stats>("HVD_STATS",
+                                                     "1 = one line of statistics at exit"),
+    setting<kRankZero, kinds::kFlag, &Config::check_parameters>(
         "HVD_CHECK_PARAMETERS", "0 = no warning if ranks start to train with different parameters"),
-    setting<kRankZero, Check, &Config::check_options>(
+    setting<kRankZero, kinds::kCheck, &Config::check_options>(
         "HVD_CHECK_OPTIONS",
         "what follows if the ranks' optimizers differ in class or options, such as lr: warn, error "
         "or 0"),
-    setting<kRankZero, Flag, &Config::check_nan>(
+    setting<kRankZero, kinds::kFlag, &Config::check_nan>(
         "HVD_CHECK_NAN",
         "1 = what a rank gives to be summed must be finite; else the call fails on all ranks and "
         "names rank and tensor"),
-    setting<kPerRank, Text, &Config::flight_recorder_dir>(
+    setting<kPerRank, kinds::kText, &Config::flight_recorder_dir>(
         "HVD_FLIGHT_RECORDER_DIR",
         "folder that gets a folder for each failed job, with the last operations of its ranks; "
         "empty "
         "= horovod_cpp-<user number> in the temporary folder"),
-    setting<kPerRank, Operations, &Config::flight_recorder_size>(
+    setting<kPerRank, kinds::kOperations, &Config::flight_recorder_size>(
         "HVD_FLIGHT_RECORDER_SIZE", "operations that are kept for that; 0 = none"),
-    setting<kRankZero, Flag, &Config::autotune>(
+    setting<kRankZero, kinds::kFlag, &Config::autotune>(
         "HOROVOD_AUTOTUNE",
         "1 = search for the best fusion threshold and cycle time while training"),
-    setting<kRankZero, Text, &Config::autotune_log>("HOROVOD_AUTOTUNE_LOG",
-                                                    "file for what autotune tried (CSV, rank 0)"),
-    setting<kRankZero, WholeNumber, &Config::autotune_warmup_samples>(
+    setting<kRankZero, kinds::kText, &Config::autotune_log>(
+        "HOROVOD_AUTOTUNE_LOG", "file for what autotune tried (CSV, rank 0)"),
+    setting<kRankZero, kinds::kWholeNumber, &Config::autotune_warmup_samples>(
         "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "samples that autotune discards at the start"),
-    setting<kRankZero, PositiveNumber, &Config::autotune_steps_per_sample>(
+    setting<kRankZero, kinds::kPositiveNumber, &Config::autotune_steps_per_sample>(
         "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "repetitions of a tensor that make one sample"),
-    setting<kRankZero, PositiveNumber, &Config::autotune_max_samples>(
+    setting<kRankZero, kinds::kPositiveNumber, &Config::autotune_max_samples>(
         "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES",
         "most settings that autotune tries; its sweep tries at most 16"),
-    setting<kPerRank, Fraction, &Config::autotune_noise>(
+    setting<kPerRank, kinds::kFraction, &Config::autotune_noise>(
         "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
         "accepted without effect: autotune uses no Gaussian process"),
-    setting<kPerRank, Level, &Config::log_level>("HOROVOD_LOG_LEVEL",
-                                                 "least level of the messages on standard error"),
-    setting<kPerRank, Flag, &Config::log_hide_time>("HOROVOD_LOG_HIDE_TIME",
-                                                    "1 = log lines without the time"),
-    setting<kPerRank, Text, &Config::hostname>(
+    setting<kPerRank, kinds::kLevel, &Config::log_level>(
+        "HOROVOD_LOG_LEVEL", "least level of the messages on standard error"),
+    setting<kPerRank, kinds::kFlag, &Config::log_hide_time>("HOROVOD_LOG_HIDE_TIME",
+                                                            "1 = log lines without the time"),
+    setting<kPerRank, kinds::kText, &Config::hostname>(
         "HOROVOD_HOSTNAME",
         "ranks with one host name share memory; empty = the system's name and boot"),
-    setting<kPerRank, Cores, &Config::thread_affinity>(
+    setting<kPerRank, kinds::kCores, &Config::thread_affinity>(
         "HOROVOD_THREAD_AFFINITY",
-        "cores for the engine's threads, one a local rank, such as 0,8; empty = any core"),
-    setting<kPerRank, Flag, &Config::bind_cores>(
+        "cores for the engine's threads, one per local rank, such as 0,8; empty = any core"),
+    setting<kPerRank, kinds::kFlag, &Config::bind_cores>(
         "HVD_BIND_CORES",
         "0 = ranks of one host do not share out its cores among them, but wander over all"),
-    setting<kPerRank, Flag, &Config::mpi_threads_disable>(
+    setting<kPerRank, kinds::kFlag, &Config::mpi_threads_disable>(
         "HOROVOD_MPI_THREADS_DISABLE", "1 = ask MPI for calls from one thread at a time only"),
-    setting<kPerRank, Flag, &Config::dynamic_process_sets>(
+    setting<kPerRank, kinds::kFlag, &Config::dynamic_process_sets>(
         "HOROVOD_DYNAMIC_PROCESS_SETS", "accepted; process sets can always be added and removed"),
-    setting<kPerRank, Text, &Config::network_interfaces>(
+    setting<kPerRank, kinds::kText, &Config::network_interfaces>(
         "HOROVOD_GLOO_IFACE",
         "interfaces for control messages between hosts, such as eth0,ib0; empty = what reaches "
         "the others"),
-    setting<kEqual, Flag, &Config::hierarchical_allreduce>(
+    setting<kEqual, kinds::kFlag, &Config::hierarchical_allreduce>(
         "HOROVOD_HIERARCHICAL_ALLREDUCE",
         "1 = on several hosts, reduce inside each host before between them"),
-    setting<kEqual, Flag, &Config::hierarchical_allgather>(
+    setting<kEqual, kinds::kFlag, &Config::hierarchical_allgather>(
         "HOROVOD_HIERARCHICAL_ALLGATHER",
         "1 = on several hosts, send to each host once and share it there"),
-    setting<kEqual, ControlTransport, &Config::control_plane>(
+    setting<kEqual, kinds::kControlTransport, &Config::control_plane>(
         "HVD_CONTROL_PLANE",
         "what carries control messages between hosts: tcp, or mpi where TCP does not connect them "
         "(it polls, and notices no host that dies)"),
-    setting<kRankZero, PositiveSeconds, &Config::link_timeout>(
+    setting<kRankZero, kinds::kPositiveSeconds, &Config::link_timeout>(
         "HVD_LINK_TIMEOUT_SECONDS",
         "seconds for which a host may acknowledge nothing before its ranks are taken for gone "
         "(control messages over TCP)"),
-    setting<kRankZero, PositiveSeconds, &Config::shutdown_timeout>(
+    setting<kRankZero, kinds::kPositiveSeconds, &Config::shutdown_timeout>(
         "HVD_SHUTDOWN_TIMEOUT_SECONDS",
         "seconds that a rank which shuts down or fails waits for the answer of the others"),
-    setting<kPerRank, WorldChoice, &Config::world>(
+    setting<kPerRank, kinds::kWorldChoice, &Config::world>(
         "HVD_WORLD",
         "job = the one that a launcher started this process for; self = a world of one, for what a "
         "rank starts"),
-    setting<kEqual, Controller, &Config::controller>(
+    setting<kEqual, kinds::kController, &Config::controller>(
         "HOROVOD_CONTROLLER",
         "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
-    setting<kPerRank, Text, &Config::rendezvous>(
+    setting<kPerRank, kinds::kText, &Config::rendezvous>(
         "HVD_RENDEZVOUS",
         "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port (with "
         "HVD_RENDEZVOUS_KEY), unix:name or env:// (MASTER_ADDR and MASTER_PORT); empty = what the "
         "launcher left"),
-    setting<kEqual, CpuOperations, &Config::cpu_operations>(
+    setting<kEqual, kinds::kCpuOperations, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS",
         "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "
         "always by MPI"),
-    setting<kEqual, GpuOperations, &Config::gpu_operations>(
+    setting<kEqual, kinds::kGpuOperations, &Config::gpu_operations>(
         "HVD_GPU_OPERATIONS",
         "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; ipc = through each "
         "other's GPU memory, for ranks of one host, which may share a GPU; host = by way of host "
         "memory; auto = the first of them that fits; none = not at all"),
-    setting<kPerRank, Flag, &Config::async_completion>(
+    setting<kPerRank, kinds::kFlag, &Config::async_completion>(
         "HOROVOD_ENABLE_ASYNC_COMPLETION",
         "1 = results on GPUs are waited for by the caller's stream; 0 = by the host"),
 };
@@ -185,14 +186,10 @@ const Setting& find_setting(std::string_view name) {
 std::map<std::string, std::string, std::less<>> read_sources() {
   std::map<std::string, std::string, std::less<>> sources;
   const std::string text = environment(kSourcesVariable).value_or("");
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::string_view entry = rest.substr(0, rest.find(';'));
+  for (const std::string_view entry : split(text, ';')) {
     const std::size_t equals = entry.find('=');
-    if (equals != std::string_view::npos) {
-      sources.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-    }
-    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    if (equals == std::string_view::npos) continue;
+    sources.emplace(entry.substr(0, equals), entry.substr(equals + 1));
   }
   return sources;
 }
@@ -241,8 +238,8 @@ void warn_of_unknown_variables(const Config& config) {
   if (read_launch_info().rank.value_or(0) != 0) return;
   std::vector<std::string> names;
   for (const Setting& row : kSettings) names.emplace_back(row.name);
-  for (const StrayVariable& stray : find_unknown_variables(our_variables(), names)) {
-    warn_once(stray.name, stray.text);
+  for (const UnknownVariable& unknown : find_unknown_variables(our_variables(), names)) {
+    warn_once(unknown.name, unknown.text);
   }
   if (config.cpu_operations == "gloo") {
     warn_once("gloo",

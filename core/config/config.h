@@ -13,7 +13,7 @@
 
 namespace hvd {
 
-// What is in force, one member a setting. The table in config.cc says which variable fills which
+// What is in force, one member per setting. The table in config.cc says which variable fills which
 // member, what it accepts and what it means; describe_settings() shows it.
 struct Config {
   std::size_t fusion_threshold = 1 << 20;  // bytes; 0 = no fusion

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -24,11 +23,12 @@ enum class Proof { kRank, kRankAndSize, kRankOrSize };
 struct LauncherVariables {
   const char* launcher;
   const char* rank;
-  std::array<const char*, 2> size;  // the first that is set counts
+  const char* size;
   const char* local_rank;
   const char* local_size;
   bool speaks_mpi;
   Proof proof;
+  const char* other_size = "";  // where `size` is not set
 };
 
 constexpr const char* kSlurm = "Slurm";
@@ -36,44 +36,19 @@ constexpr const char* kSlurm = "Slurm";
 // In order of trust: MPI's own variables name the world that MPI_Init will find, whoever started
 // mpirun; then our launcher's, then those that others set. Slurm's number of tasks is the step's
 // where there is a step: an allocation may be larger.
-constexpr std::array<LauncherVariables, 6> kLaunchers = {{
-    {"Open MPI",
-     "OMPI_COMM_WORLD_RANK",
-     {"OMPI_COMM_WORLD_SIZE", ""},
-     "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE",
-     true,
+constexpr LauncherVariables kLaunchers[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", true, Proof::kRank},
+    {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true,
      Proof::kRank},
-    {"MPICH or Intel MPI",
-     "PMI_RANK",
-     {"PMI_SIZE", ""},
-     "MPI_LOCALRANKID",
-     "MPI_LOCALNRANKS",
-     true,
-     Proof::kRank},
-    {"PMIx", "PMIX_RANK", {"SLURM_STEP_NUM_TASKS", ""}, "SLURM_LOCALID", "", true, Proof::kRank},
-    {"hvdrun",
-     "HOROVOD_RANK",
-     {"HOROVOD_SIZE", ""},
-     "HOROVOD_LOCAL_RANK",
-     "HOROVOD_LOCAL_SIZE",
-     false,
+    {"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", true, Proof::kRank},
+    {"hvdrun", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", false,
      Proof::kRankOrSize},
-    {kSlurm,
-     "SLURM_PROCID",
-     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
-     "SLURM_LOCALID",
-     "",
-     false,
+    {kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", false,
+     Proof::kRankAndSize, "SLURM_NTASKS"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false,
      Proof::kRankAndSize},
-    {"torchrun",
-     "RANK",
-     {"WORLD_SIZE", ""},
-     "LOCAL_RANK",
-     "LOCAL_WORLD_SIZE",
-     false,
-     Proof::kRankAndSize},
-}};
+};
 
 std::optional<int> read_int(const char* name) {
   const auto text = environment(name);
@@ -81,7 +56,7 @@ std::optional<int> read_int(const char* name) {
 }
 
 const char* size_variable(const LauncherVariables& row) {
-  return environment(row.size[0]) ? row.size[0] : row.size[1];
+  return environment(row.size) ? row.size : row.other_size;
 }
 
 bool is_proven(const LauncherVariables& row) {

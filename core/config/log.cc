@@ -42,7 +42,7 @@ LogLevel read_log_level() {
 void log(LogLevel level, std::string_view text) {
   static const LogLevel threshold = read_log_level();
   static const bool hide_time =
-      Flag::read(environment("HOROVOD_LOG_HIDE_TIME").value_or("")).value_or(false);
+      kinds::kFlag.read(environment("HOROVOD_LOG_HIDE_TIME").value_or("")).value_or(false);
   if (level < threshold || level == LogLevel::kOff) return;
   const int rank = log_rank;
   std::string line = "[hvd";

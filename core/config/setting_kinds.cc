@@ -4,157 +4,154 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "core/base/text.h"
 
-namespace hvd {
+namespace hvd::kinds {
 namespace {
 
-std::string write_number(double value) {
+std::string write_whole(const std::size_t& value) {
+  return std::to_string(value);
+}
+
+std::string write_real(const double& value) {
   std::array<char, 32> text{};
   const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), result.ptr};
 }
 
-std::optional<double> parse_between(std::string_view text, double least, double most) {
-  const auto value = parse_number<double>(text);
-  if (!value || !std::isfinite(*value) || *value < least || *value > most) return std::nullopt;
+std::string write_seconds(const Duration& value) {
+  return write_real(to_seconds(value));
+}
+
+std::string write_text(const std::string& value) {
   return value;
 }
 
+template <typename Number>
+std::optional<Number> read_between(std::string_view text, Number least,
+                                   Number most = std::numeric_limits<Number>::max()) {
+  const auto value = parse_number<Number>(text);
+  const bool fits = value && std::isfinite(static_cast<double>(*value));
+  return fits && *value >= least && *value <= most ? value : std::nullopt;
+}
+
 // `unit` is what the number counts.
-std::optional<Duration> parse_duration(std::string_view text, Duration unit, double most) {
-  const auto value = parse_between(text, 0, most);
+std::optional<Duration> read_duration(std::string_view text, Duration unit, double least,
+                                      double most) {
+  const auto value = read_between<double>(text, least, most);
   if (!value) return std::nullopt;
   return std::chrono::round<Duration>(unit * *value);  // what is written is read as the same
 }
 
-std::optional<std::string> one_of(std::initializer_list<std::string_view> known,
-                                  std::string_view text) {
-  if (std::find(known.begin(), known.end(), text) == known.end()) return std::nullopt;
-  return std::string(text);
+std::optional<std::string> one_of(std::string_view text, const auto*... known) {
+  return ((text == known) || ...) ? std::optional(std::string(text)) : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<std::size_t> WholeNumber::read(std::string_view text) {
-  return parse_number<std::size_t>(text);
-}
-std::string WholeNumber::write(std::size_t value) {
-  return std::to_string(value);
-}
-
-std::optional<std::size_t> PositiveNumber::read(std::string_view text) {
-  const auto value = parse_number<std::size_t>(text);
-  return value && *value >= 1 ? value : std::nullopt;
-}
-std::string PositiveNumber::write(std::size_t value) {
-  return std::to_string(value);
-}
-
-std::optional<std::size_t> Operations::read(std::string_view text) {
-  const auto value = parse_number<std::size_t>(text);
-  return value && *value <= 1'000'000 ? value : std::nullopt;
-}
-
-std::optional<bool> Flag::read(std::string_view text) {
+std::optional<bool> read_flag(std::string_view text) {
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
-  for (const char* yes : {"1", "true", "yes", "on"}) {
-    if (lower == yes) return true;
-  }
-  for (const char* no : {"0", "false", "no", "off", ""}) {
-    if (lower == no) return false;
-  }
+  if (one_of(lower, "1", "true", "yes", "on")) return true;
+  if (one_of(lower, "0", "false", "no", "off", "")) return false;
   return std::nullopt;
 }
-std::string Flag::write(bool value) {
-  return value ? "1" : "0";
-}
 
-std::optional<Duration> Milliseconds::read(std::string_view text) {
-  return parse_duration(text, std::chrono::milliseconds(1), 1e4);  // more would look like a hang
-}
-std::string Milliseconds::write(Duration value) {
-  return write_number(std::chrono::duration<double, std::milli>(value).count());
-}
-
-std::optional<Duration> Seconds::read(std::string_view text) {
-  return parse_duration(text, std::chrono::seconds(1), 1e9);
-}
-std::string Seconds::write(Duration value) {
-  return write_number(to_seconds(value));
-}
-
-std::optional<Duration> SecondsAboveZero::read(std::string_view text) {
-  const auto value = Seconds::read(text);
-  return value && *value > Duration::zero() ? value : std::nullopt;
-}
-
-std::optional<Duration> PositiveSeconds::read(std::string_view text) {
-  const auto value = parse_between(text, 1, 1e6);
-  return value ? Seconds::read(text) : std::nullopt;
-}
-
-std::optional<double> Fraction::read(std::string_view text) {
-  return parse_between(text, 0, 1);
-}
-std::string Fraction::write(double value) {
-  return write_number(value);
-}
-
-std::optional<std::string> TimelinePath::read(std::string_view text) {
-  return text == "DYNAMIC" ? std::string() : std::string(text);
-}
-
-std::optional<std::vector<int>> Cores::read(std::string_view text) {
+std::optional<std::vector<int>> read_cores(std::string_view text) {
   std::vector<int> cores;
   if (text.empty()) return cores;
   for (const std::string_view part : split(text, ',')) {
-    const auto core = parse_number<int>(part);
-    if (!core || *core < 0) return std::nullopt;
+    const auto core = read_between<int>(part, 0);
+    if (!core) return std::nullopt;
     cores.push_back(*core);
   }
   return cores;
 }
-std::string Cores::write(const std::vector<int>& value) {
+
+std::string write_cores(const std::vector<int>& value) {
   std::string text;
   for (const int core : value) text += (text.empty() ? "" : ",") + std::to_string(core);
   return text;
 }
 
-std::optional<std::string> WorldChoice::read(std::string_view text) {
-  if (text != "job" && text != "self") return std::nullopt;
-  return std::string(text);
-}
+constexpr Duration kMillisecond = std::chrono::milliseconds(1);
+constexpr Duration kSecond = std::chrono::seconds(1);
 
-std::optional<std::string> Controller::read(std::string_view text) {
-  if (text == "auto") return std::string(text);
-  return Transport::read(text);
-}
+}  // namespace
 
-std::optional<std::string> Check::read(std::string_view text) {
-  if (text != "0" && text != "warn" && text != "error") return std::nullopt;
-  return std::string(text);
-}
+// constinit: the table of settings is made from them before main().
+using Text = std::string_view;
 
-std::optional<std::string> ControlTransport::read(std::string_view text) {
-  if (text != "tcp" && text != "mpi") return std::nullopt;
-  return std::string(text);
-}
+constinit const SettingKind<std::size_t> kWholeNumber = {
+    "a whole number of at least 0", [](Text text) { return read_between<std::size_t>(text, 0); },
+    &write_whole};
+constinit const SettingKind<std::size_t> kPositiveNumber = {
+    "a whole number of at least 1", [](Text text) { return read_between<std::size_t>(text, 1); },
+    &write_whole};
+// That are kept in memory.
+constinit const SettingKind<std::size_t> kOperations = {
+    "a whole number from 0 to 1000000",
+    [](Text text) { return read_between<std::size_t>(text, 0, 1'000'000); }, &write_whole};
+constinit const SettingKind<bool> kFlag = {
+    "0, 1, true, false, yes, no, on or off", &read_flag,
+    [](const bool& value) { return std::string(value ? "1" : "0"); }};
+constinit const SettingKind<double> kFraction = {
+    "a number from 0 to 1", [](Text text) { return read_between<double>(text, 0, 1); },
+    &write_real};
+constinit const SettingKind<Duration> kMilliseconds = {
+    "milliseconds, a number from 0 to 1e4",
+    [](Text text) { return read_duration(text, kMillisecond, 0, 1e4); },  // more: like a hang
+    [](const Duration& value) {
+      return write_real(std::chrono::duration<double, std::milli>(value).count());
+    }};
+constinit const SettingKind<Duration> kSeconds = {
+    "seconds, a number from 0 to 1e9",
+    [](Text text) { return read_duration(text, kSecond, 0, 1e9); }, &write_seconds};
+constinit const SettingKind<Duration> kSecondsAboveZero = {
+    "seconds, more than 0 and at most 1e9",
+    [](Text text) {
+      const auto value = kSeconds.read(text);
+      return value && *value > Duration::zero() ? value : std::nullopt;
+    },
+    &write_seconds};
+// For limits that there have to be.
+constinit const SettingKind<Duration> kPositiveSeconds = {
+    "seconds, a number from 1 to 1e6",
+    [](Text text) { return read_duration(text, kSecond, 1, 1e6); }, &write_seconds};
+constinit const SettingKind<std::string> kText = {
+    "text", [](Text text) { return std::optional(std::string(text)); }, &write_text};
+// DYNAMIC is Horovod's word for "no file yet": start_timeline() always works here.
+constinit const SettingKind<std::string> kTimelinePath = {
+    "a file name, or DYNAMIC",
+    [](Text text) { return std::optional(std::string(text == "DYNAMIC" ? "" : text)); },
+    &write_text};
+// What to do about what is probably a mistake.
+constinit const SettingKind<std::string> kCheck = {
+    "0 (nothing), warn or error", [](Text text) { return one_of(text, "0", "warn", "error"); },
+    &write_text};
+constinit const SettingKind<std::string> kControlTransport = {
+    "tcp or mpi", [](Text text) { return one_of(text, "tcp", "mpi"); }, &write_text};
+// What init() joins.
+constinit const SettingKind<std::string> kWorldChoice = {
+    "job or self", [](Text text) { return one_of(text, "job", "self"); }, &write_text};
+// gloo is Horovod's word for "without MPI".
+constinit const SettingKind<std::string> kController = {
+    "auto, mpi, or gloo (without MPI, on one machine)",
+    [](Text text) { return one_of(text, "auto", "mpi", "gloo"); }, &write_text};
+// Of tensors in host memory. There is no Gloo here: it means the default.
+constinit const SettingKind<std::string> kCpuOperations = {
+    "shm, mpi or gloo (which means shm)",
+    [](Text text) { return one_of(text, "shm", "mpi", "gloo"); }, &write_text};
+// Of tensors in the memory of GPUs.
+constinit const SettingKind<std::string> kGpuOperations = {
+    "none, auto, nccl, ipc or host",
+    [](Text text) { return one_of(text, "none", "auto", "nccl", "ipc", "host"); }, &write_text};
+constinit const SettingKind<LogLevel> kLevel = {
+    "trace, debug, info, warning, error, fatal or off (also in capitals)", &parse_log_level,
+    [](const LogLevel& value) { return name_of(value); }};
+constinit const SettingKind<std::vector<int>> kCores = {
+    "core numbers with commas, one per local rank", &read_cores, &write_cores};
 
-std::optional<std::string> CpuOperations::read(std::string_view text) {
-  return one_of({"shm", "mpi", "gloo"}, text);
-}
-
-std::optional<std::string> GpuOperations::read(std::string_view text) {
-  return one_of({"none", "auto", "nccl", "ipc", "host"}, text);
-}
-
-std::optional<std::string> Transport::read(std::string_view text) {
-  return one_of({"mpi", "gloo"}, text);
-}
-
-}  // namespace hvd
+}  // namespace hvd::kinds

@@ -54,25 +54,21 @@ struct UnusedVariable {
   const char* why;
 };
 
-constexpr std::array kUnused = {
-    UnusedVariable{"HOROVOD_TORUS_ALLREDUCE", "it is an algorithm for NCCL"},
-    UnusedVariable{"HOROVOD_BATCH_D2D_MEMCOPIES",
-                   "batches of GPUs are always copied in one launch"},
-    UnusedVariable{"HOROVOD_NUM_NCCL_STREAMS", "there is one stream for NCCL"},
-    UnusedVariable{"HOROVOD_DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
-    UnusedVariable{"HOROVOD_GPU_OPERATIONS", "its name is HVD_GPU_OPERATIONS"},
-    UnusedVariable{"HOROVOD_ENABLE_XLA_OPS", "it is for TensorFlow"},
-    UnusedVariable{"HOROVOD_ELASTIC", "there is no elastic training yet"},
-    UnusedVariable{"HOROVOD_ELASTIC_TIMEOUT", "there is no elastic training yet"},
-    UnusedVariable{"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "Adasum moves its data in one piece"},
-    UnusedVariable{"HOROVOD_CCL_CACHE", "there is no oneCCL backend"},
-    UnusedVariable{"HOROVOD_CCL_BGT_AFFINITY", "its name is HOROVOD_THREAD_AFFINITY"},
-    UnusedVariable{"HOROVOD_GLOO_TIMEOUT_SECONDS",
-                   "there is no Gloo; HOROVOD_START_TIMEOUT limits the start"},
-    UnusedVariable{"HOROVOD_GLOO_RENDEZVOUS_ADDR",
-                   "there is no Gloo; start the ranks with hvdrun or mpirun"},
-    UnusedVariable{"HOROVOD_GLOO_RENDEZVOUS_PORT",
-                   "there is no Gloo; start the ranks with hvdrun or mpirun"},
+constexpr UnusedVariable kUnused[] = {
+    {"HOROVOD_TORUS_ALLREDUCE", "it is an algorithm for NCCL"},
+    {"HOROVOD_BATCH_D2D_MEMCOPIES", "batches of GPUs are always copied in one launch"},
+    {"HOROVOD_NUM_NCCL_STREAMS", "there is one stream for NCCL"},
+    {"HOROVOD_DISABLE_NVTX_RANGES", "there are no NVTX ranges"},
+    {"HOROVOD_GPU_OPERATIONS", "its name is HVD_GPU_OPERATIONS"},
+    {"HOROVOD_ENABLE_XLA_OPS", "it is for TensorFlow"},
+    {"HOROVOD_ELASTIC", "there is no elastic training yet"},
+    {"HOROVOD_ELASTIC_TIMEOUT", "there is no elastic training yet"},
+    {"HOROVOD_ADASUM_MPI_CHUNK_SIZE", "Adasum moves its data in one piece"},
+    {"HOROVOD_CCL_CACHE", "there is no oneCCL backend"},
+    {"HOROVOD_CCL_BGT_AFFINITY", "its name is HOROVOD_THREAD_AFFINITY"},
+    {"HOROVOD_GLOO_TIMEOUT_SECONDS", "there is no Gloo; HOROVOD_START_TIMEOUT limits the start"},
+    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "there is no Gloo; start the ranks with hvdrun or mpirun"},
+    {"HOROVOD_GLOO_RENDEZVOUS_PORT", "there is no Gloo; start the ranks with hvdrun or mpirun"},
 };
 
 // Not in the table of settings, but meant for people to set.
@@ -91,39 +87,37 @@ constexpr std::array kFamilies = {"HOROVOD_WITH",   "HOROVOD_GPU",   "HOROVOD_CU
                                   "HOROVOD_BUILD_", "HVD_WORKER_",   "HVD_TEST_"};
 
 const UnusedVariable* find_unused(std::string_view name) {
-  const auto found = std::find_if(kUnused.begin(), kUnused.end(),
-                                  [&](const UnusedVariable& row) { return name == row.name; });
-  return found == kUnused.end() ? nullptr : &*found;
+  const auto* found = std::ranges::find(kUnused, name, &UnusedVariable::name);
+  return found == std::end(kUnused) ? nullptr : found;
 }
 
 bool is_read_elsewhere(std::string_view name) {
   const auto in = [name](const auto& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
   };
   return in(kOfLaunchers) || in(kOfBuilds) || in(kOfTests) ||
-         std::any_of(kFamilies.begin(), kFamilies.end(),
-                     [&](const char* prefix) { return name.starts_with(prefix); });
+         std::ranges::any_of(kFamilies,
+                             [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
 }  // namespace
 
-std::vector<StrayVariable> find_unknown_variables(
+std::vector<UnknownVariable> find_unknown_variables(
     const std::map<std::string, std::string>& variables, std::span<const std::string> settings) {
   std::vector<std::string> known(settings.begin(), settings.end());
   known.insert(known.end(), kSetByUsers.begin(), kSetByUsers.end());
-  std::vector<StrayVariable> strays;
+  std::vector<UnknownVariable> found;
   for (const auto& [name, value] : variables) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (std::ranges::find(known, name) != known.end()) continue;
     if (const UnusedVariable* unused = find_unused(name)) {
-      if (Flag::read(value) == false) continue;
-      strays.push_back({name, name + "='" + value + "' does nothing here: " + unused->why});
+      if (kinds::kFlag.read(value) == false) continue;
+      found.push_back({name, name + "='" + value + "' does nothing here: " + unused->why});
     } else if (!is_read_elsewhere(name)) {
-      strays.push_back({name, name + " is not a setting of horovod_cpp" +
-                                  did_you_mean(name, known) +
-                                  " (hvdrun --help-settings lists them)"});
+      found.push_back({name, name + " is not a setting of horovod_cpp" + did_you_mean(name, known) +
+                                 " (hvdrun --help-settings lists them)"});
     }
   }
-  return strays;
+  return found;
 }
 
 }  // namespace hvd

@@ -14,7 +14,7 @@ namespace hvd {
 std::string did_you_mean(std::string_view written, std::span<const std::string> names);
 
 // A variable that is set and does nothing, and a sentence that says so.
-struct StrayVariable {
+struct UnknownVariable {
   std::string name;
   std::string text;
 };
@@ -22,7 +22,7 @@ struct StrayVariable {
 // Those of `variables` (HOROVOD_* and HVD_*, name to value) that nothing reads: misspelt names,
 // with the nearest of `settings`, and those of Horovod's that mean nothing here, unless they are
 // switched off. Pure.
-std::vector<StrayVariable> find_unknown_variables(
+std::vector<UnknownVariable> find_unknown_variables(
     const std::map<std::string, std::string>& variables, std::span<const std::string> settings);
 
 }  // namespace hvd

@@ -84,8 +84,8 @@ struct Decision {
   void clear();
 };
 
-void write(ByteWriter& out, const Decision& decision);
-// Reads into `decision`, whose storage is reused. Throws PeerLostError on a malformed message.
-void read_decision(ByteReader& in, Decision& decision);
+// The reader reuses the storage of `decision`, and expects the end of the message behind it.
+template <typename Io>
+void serialize(Io& io, Fields<Io, Decision>& decision);
 
 }  // namespace hvd

@@ -18,17 +18,7 @@ void DecisionCheck::operator()(const Decision& decision) {
   bound_ = cache_.size();
   ++number_;
   for (const Step& step : decision.steps) {
-    if (const auto* run = std::get_if<RunSlots>(&step)) {
-      check(decision.slots_of(*run));
-    } else if (const auto* define = std::get_if<DefineSlot>(&step)) {
-      check(*define);
-    } else if (const auto* evict = std::get_if<EvictSlot>(&step)) {
-      check(*evict);
-    } else if (const auto* reject = std::get_if<RejectName>(&step)) {
-      check(*reject);
-    } else if (const auto* join = std::get_if<JoinRank>(&step)) {
-      check(*join);
-    }
+    std::visit([&](const auto& known) { check(decision, known); }, step);
   }
 }
 
@@ -53,7 +43,7 @@ bool DecisionCheck::pending(SlotNumber slot, const std::string& name) const {
   return seen.pending || (changed && submissions_.find(name) != nullptr);
 }
 
-void DecisionCheck::check(const DefineSlot& step) {
+void DecisionCheck::check(const Decision&, const DefineSlot& step) {
   const Request& request = *step.request;
   if (step.slot > bound_) ByteReader::malformed("slot out of range");
   if (step.slot == bound_) ++bound_;
@@ -72,12 +62,12 @@ void DecisionCheck::check(const DefineSlot& step) {
   changes_[step.slot] = {&request, step.once, before.pending};
 }
 
-void DecisionCheck::check(const EvictSlot& step) {
+void DecisionCheck::check(const Decision&, const EvictSlot& step) {
   if (view(step.slot).request == nullptr) ByteReader::malformed("unknown slot");
   changes_[step.slot] = {};
 }
 
-void DecisionCheck::check(const RejectName& step) {
+void DecisionCheck::check(const Decision&, const RejectName& step) {
   if (!sets().known(step.set)) ByteReader::malformed("unknown process set");
   const auto slot = cache_.find(step.name);
   const bool mine = submissions_.find(step.name) != nullptr || (slot && submissions_.has(*slot));
@@ -87,7 +77,7 @@ void DecisionCheck::check(const RejectName& step) {
   if (!rejected_.insert(step.name).second) ByteReader::malformed("rejects a name twice");
 }
 
-void DecisionCheck::check(const JoinRank& step) {
+void DecisionCheck::check(const Decision&, const JoinRank& step) {
   const auto& [set, rank, joins_average] = step.joining;
   if (!sets().known(set) || !sets().expects(set, rank)) ByteReader::malformed("cannot join");
   const auto mine = submissions_.joins().find(set);
@@ -96,7 +86,8 @@ void DecisionCheck::check(const JoinRank& step) {
   changed_sets().join(set, rank, joins_average);
 }
 
-void DecisionCheck::check(std::span<const SlotNumber> batch) {
+void DecisionCheck::check(const Decision& decision, const RunSlots& step) {
+  const auto batch = decision.slots_of(step);
   if (ran_.size() < bound_) ran_.resize(bound_);
   const Request* first = view(batch.front()).request;
   if (first == nullptr) ByteReader::malformed("unknown slot");

@@ -34,11 +34,12 @@ class DecisionCheck {
   };
   View view(SlotNumber slot) const;
 
-  void check(const DefineSlot& step);
-  void check(const EvictSlot& step);
-  void check(const RejectName& step);
-  void check(const JoinRank& step);
-  void check(std::span<const SlotNumber> batch);
+  void check(const Decision& decision, const DefineSlot& step);
+  void check(const Decision& decision, const RunSlots& step);
+  void check(const Decision& decision, const EvictSlot& step);
+  void check(const Decision& decision, const RejectName& step);
+  void check(const Decision& decision, const JoinRank& step);
+  void check(const Decision&, const auto&) {}  // what fits always
 
   void check_member(SlotNumber slot, const FusionKey& key, bool expected);
   void change_sets(const Request& request);

@@ -25,7 +25,7 @@ struct BatchMember {
   std::shared_ptr<const Request> request;
 };
 
-// One fused batch: every member has this key, but for an arena that a joined rank cannot bring:
+// One fused batch: every member has this key, except an arena that a joined rank cannot bring:
 // then it says 0.
 struct RunBatch {
   std::uint64_t number = 0;  // counts batches, equal on all ranks; given back to finished()

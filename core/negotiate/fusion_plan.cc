@@ -3,10 +3,6 @@
 namespace hvd {
 namespace {
 
-constexpr std::size_t align_up(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 // Even items of no bytes share nothing when fusion is off. Arenas are made one by one.
 bool fits(const FusedGroup& group, const FusionItem& item, std::size_t limit_bytes) {
   return limit_bytes > 0 && item.key.kind != CollectiveKind::kMakeArena &&

@@ -58,9 +58,13 @@ struct FusionPlan {
 // Tensors in a fusion buffer begin at multiples of this many bytes: one cache line.
 inline constexpr std::size_t kAlignment = 64;
 
-// Packs `items` into groups of at most `limit_bytes`, one open group a key. An item larger than the
-// limit gets a group of its own, so a limit of 0 turns fusion off. Pure: equal arguments give equal
-// plans. Reuses the storage of `plan`.
+constexpr std::size_t align_up(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Packs `items` into groups of at most `limit_bytes`, one open group per key. An item larger than
+// the limit gets a group of its own, so a limit of 0 turns fusion off. Pure: equal arguments give
+// equal plans. Reuses the storage of `plan`.
 void plan_fusion(std::span<const FusionItem> items, std::size_t limit_bytes, FusionPlan& plan);
 
 }  // namespace hvd

@@ -12,7 +12,7 @@
 #include "core/negotiate/announcer.h"
 #include "core/negotiate/decision.h"
 #include "core/negotiate/effects.h"
-#include "core/negotiate/fifo.h"
+#include "core/negotiate/message_queue.h"
 #include "core/negotiate/stall_watch.h"
 
 namespace hvd {

@@ -5,13 +5,58 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/base/bytes.h"
 #include "core/negotiate/effects.h"
-#include "core/negotiate/fifo.h"
 #include "core/negotiate/messages/message.h"
 
 namespace hvd {
+
+// First in, first out. Keeps its storage, so that a steady flow allocates nothing.
+template <typename T>
+class Fifo {
+ public:
+  template <typename U>
+  void push(U&& value) {
+    items_.emplace_back(std::forward<U>(value));
+  }
+  std::optional<T> pop() {
+    if (head_ == items_.size()) return std::nullopt;
+    std::optional<T> value(std::move(items_[head_++]));
+    if (head_ == items_.size()) {
+      items_.clear();
+      head_ = 0;
+    }
+    return value;
+  }
+  bool empty() const { return head_ == items_.size(); }
+
+ private:
+  std::vector<T> items_;
+  std::size_t head_ = 0;
+};
+
+// Emptied containers whose storage serves again.
+template <typename Storage>
+class Spares {
+ public:
+  Storage take() {
+    if (items_.empty()) return {};
+    Storage storage = std::move(items_.back());
+    items_.pop_back();
+    return storage;
+  }
+  void keep(Storage&& storage) {
+    if (items_.size() == kMost) return;
+    storage.clear();
+    items_.push_back(std::move(storage));
+  }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  std::vector<Storage> items_;
+};
 
 // Messages on their way out, in the order in which they were sent.
 class MessageQueue {
@@ -23,8 +68,8 @@ class MessageQueue {
     OutgoingMessage message{to, spares_.take()};
     message.bytes.reserve(last_size_);
     ByteWriter out(message.bytes);
-    write(out, MessageHeader{kind, epoch_});
-    write(out, body);
+    serialize(out, MessageHeader{kind, epoch_});
+    serialize(out, body);
     last_size_ = message.bytes.size();
     messages_.push(std::move(message));
   }
@@ -32,7 +77,7 @@ class MessageQueue {
   void send(Rank to, MessageKind kind) {
     OutgoingMessage message{to, {}};
     ByteWriter out(message.bytes);
-    write(out, MessageHeader{kind, epoch_});
+    serialize(out, MessageHeader{kind, epoch_});
     messages_.push(std::move(message));
   }
   // A message that came, as it is.

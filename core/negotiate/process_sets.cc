@@ -9,31 +9,6 @@
 #include "core/base/topology.h"
 
 namespace hvd {
-namespace {
-
-std::string fault_of_ranks(const std::vector<std::int32_t>& ranks, int world_size) {
-  const std::string text = to_string(Shape(ranks.begin(), ranks.end()));
-  if (ranks.empty()) return "a process set of no ranks";
-  if (std::adjacent_find(ranks.begin(), ranks.end(), std::greater_equal<>()) != ranks.end()) {
-    return "the ranks " + text + " are not ascending";
-  }
-  if (ranks.front() < 0 || ranks.back() >= world_size) {
-    return "ranks " + text + " in a world of " + std::to_string(world_size);
-  }
-  return "";
-}
-
-std::string fault_of_removal(const std::vector<std::int32_t>& numbers, const ProcessSets& sets) {
-  if (numbers.size() != 1) return "the removal of " + std::to_string(numbers.size()) + " sets";
-  const std::int32_t set = numbers.front();
-  if (set == static_cast<std::int32_t>(kWorldSet)) return "the world cannot be removed";
-  if (set < 0 || !sets.known(static_cast<ProcessSetId>(set))) {
-    return "there is no process set " + std::to_string(set);
-  }
-  return "";
-}
-
-}  // namespace
 
 ProcessSets::ProcessSets(int world_size) {
   Set& world = sets_.emplace_back();
@@ -90,11 +65,28 @@ std::string fault_of(const Request& request, const ProcessSets& sets) {
       (request.shapes.size() != 1 || request.shapes.front().size() != 1)) {
     return "an arena has one size";
   }
+  const std::string fault = fault_of_set_change(request, sets.world_size());
+  if (!fault.empty() || request.kind != CollectiveKind::kRemoveSet) return fault;
+  return sets.known(removed_set(request)) ? ""
+                                          : "there is no " + describe_set(removed_set(request));
+}
+
+std::string fault_of_set_change(const Request& request, int world_size) {
   if (!changes_sets(request.kind)) return "";
   if (request.set != kWorldSet) return "process sets are added and removed by the world";
-  return request.kind == CollectiveKind::kAddSet
-             ? fault_of_ranks(request.numbers, sets.world_size())
-             : fault_of_removal(request.numbers, sets);
+  const std::vector<std::int32_t>& numbers = request.numbers;
+  if (request.kind == CollectiveKind::kRemoveSet) {
+    if (numbers.size() != 1) return "the removal of " + std::to_string(numbers.size()) + " sets";
+    if (numbers.front() < 0) return "there is no process set " + std::to_string(numbers.front());
+    return removed_set(request) == kWorldSet ? "the world cannot be removed" : "";
+  }
+  const std::string text = to_string(Shape(numbers.begin(), numbers.end()));
+  if (numbers.empty()) return "a process set has at least one rank";
+  if (std::ranges::adjacent_find(numbers, std::greater_equal<>()) != numbers.end()) {
+    return "the ranks " + text + " are not ascending";
+  }
+  const bool inside = numbers.front() >= 0 && numbers.back() < world_size;
+  return inside ? "" : "the ranks " + text + " are not in a world of " + std::to_string(world_size);
 }
 
 std::string describe_set(ProcessSetId set) {

@@ -69,6 +69,9 @@ class ProcessSets {
 // Why no rank may ask for this, e.g. "root rank 3 is not in process set 2"; empty when it is fine.
 std::string fault_of(const Request& request, const ProcessSets& sets);
 
+// The same of an addition or a removal, whatever sets there are; empty for other kinds.
+std::string fault_of_set_change(const Request& request, int world_size);
+
 // "process set 3", "the world".
 std::string describe_set(ProcessSetId set);
 

@@ -67,7 +67,7 @@ void RankProtocol::need_root(const char* what) const {
 
 void RankProtocol::receive(Rank from, std::span<const std::byte> message) {
   ByteReader in(message);
-  const MessageHeader header = read_header(in);
+  const auto header = deserialize<MessageHeader>(in);
   if (header.epoch != messages_.epoch()) return;
   if (from == tree_.parent) stalls_.heard_parent();
   switch (header.kind) {
@@ -97,7 +97,7 @@ void RankProtocol::receive(Rank from, std::span<const std::byte> message) {
 void RankProtocol::receive_announcement(Rank from, ByteReader& in) {
   const auto reporter = announcer_.readiness().reporter_of(from);
   if (!reporter) ByteReader::malformed("an announcement not from a child");
-  read_announcement(in, incoming_);
+  serialize(in, incoming_);
   announcer_.check(incoming_, *reporter);
   if (stopping_.stopped()) return;
   // A child has waited long: so has this node, whether it knew the name or not.
@@ -109,7 +109,7 @@ void RankProtocol::receive_announcement(Rank from, ByteReader& in) {
 }
 
 void RankProtocol::receive_decision(std::span<const std::byte> message, ByteReader& in) {
-  read_decision(in, decision_);
+  serialize(in, decision_);
   if (stopping_.stopped()) return;
   if (decision_.number != log_.applied + 1) ByteReader::malformed("a decision out of turn");
   check_decision_(decision_);
@@ -119,7 +119,7 @@ void RankProtocol::receive_decision(std::span<const std::byte> message, ByteRead
 }
 
 void RankProtocol::receive_abort(ByteReader& in) {
-  const AbortNotice notice = read_abort_notice(in);
+  const auto notice = deserialize<AbortNotice>(in);
   in.expect_end();
   if (!stopping_.stopped()) abort(notice);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,12 +9,59 @@
 #include "core/base/clock.h"
 #include "core/base/topology.h"
 #include "core/negotiate/decision.h"
+#include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/readiness_tracker.h"
 #include "core/negotiate/stall/stall_monitor.h"
-#include "core/negotiate/stall/stall_report.h"
 
 namespace hvd {
+
+// Rank 0: what it asked all ranks and who has answered.
+class RankStatuses {
+ public:
+  // The step `ask` went out.
+  void asked(TimePoint now);
+  void take(RankStatus rank_status);
+  // Null while the rank has not answered.
+  const RankStatus* find(Rank rank) const;
+  // It has left unanswered what was asked at least `timeout` ago.
+  bool silent(Rank rank, TimePoint now, Duration timeout) const;
+
+ private:
+  struct Question {
+    std::uint64_t ask = 0;
+    TimePoint when;
+  };
+  static constexpr std::size_t kRemembered = 8;
+
+  std::vector<Question> questions_;  // the last ones, in order
+  std::uint64_t asks_ = 0;
+  std::map<Rank, RankStatus> rank_statuses_;
+};
+
+// What a report of a stall says about one rank.
+struct StallLine {
+  std::vector<Rank> ranks;  // all those of which it says the same
+  std::string does;         // "waiting in 'w' (allreduce) for rank 3"
+  std::string place;        // "train.py:12 in evaluate"; empty = unknown
+  std::string submission;   // "submission 27"; empty = none
+
+  bool says_the_same_as(const StallLine& other) const {
+    return does == other.does && place == other.place && submission == other.submission;
+  }
+};
+
+// A report for people: what happened ("rank 3 is late"), a line about each rank, what to do next.
+struct StallReport {
+  std::string what;
+  std::vector<StallLine> lines;
+  std::string advice;  // empty = none
+
+  // Ranks of which the same is said share a line. Ranks ascend from call to call.
+  void add(StallLine line);
+  // The lines in columns and the advice, each behind a newline. Of many lines the last are counted.
+  std::string body() const;
+};
 
 // Rank 0: what people are told about a stall: who waits for whom, and what each rank does instead.
 // It knows what the readiness tracker has heard and what ranks answered when they were asked. Has
@@ -36,14 +85,14 @@ class StallDiagnosis {
   std::vector<Waiting> blameable(std::vector<Waiting> waiting) const;
 
   // Of names that not all ranks have submitted; the first has waited longest.
-  StallReport of_names(const std::vector<Overdue>& waits) const;
+  StallReport of_names(const std::vector<Waiting>& waits) const;
   // Of a batch that does not end; `name` is one of its tensors.
   StallReport of_batch(const std::string& name, ProcessSetId set) const;
   // Of a join that not all ranks of the set have called.
   StallReport of_join(ProcessSetId set) const;
 
  private:
-  enum class Verdict {
+  enum class State {
     kExpected,
     kSilent,
     kUnreachable,  // what it says comes through a rank that is silent
@@ -54,7 +103,7 @@ class StallDiagnosis {
     kBusy
   };
   Rank relay_of(Rank rank) const;
-  Verdict verdict(Rank rank) const;
+  State state_of(Rank rank) const;
   std::vector<Rank> missing(const std::string& name) const;
   std::string waits_in(const std::string& name) const;
   StallLine line_of(Rank rank) const;

@@ -7,9 +7,9 @@
 namespace hvd {
 namespace {
 
-Duration longest_of(const std::vector<Overdue>& waits) {
+Duration longest_of(const std::vector<Waiting>& waits) {
   Duration longest = Duration::zero();
-  for (const Overdue& wait : waits) longest = std::max(longest, wait.held);
+  for (const Waiting& wait : waits) longest = std::max(longest, wait.held);
   return longest;
 }
 
@@ -76,9 +76,9 @@ void StallWatch::check_names(std::vector<MissingRanks>& absences, Findings& find
   }
   std::erase_if(last_reported_missing_, [&](const auto& entry) {
     return std::none_of(found.held.begin(), found.held.end(),
-                        [&](const Overdue& wait) { return wait.name == entry.first; });
+                        [&](const Waiting& wait) { return wait.name == entry.first; });
   });
-  for (const Overdue& wait : found.held) tell_absence(wait.name, wait.held, absences);
+  for (const Waiting& wait : found.held) tell_absence(wait.name, wait.held, absences);
 }
 
 void StallWatch::tell_absence(const std::string& name, Duration held,
@@ -96,8 +96,8 @@ void StallWatch::check_batches(std::span<const RunningBatch> batches, Findings& 
   for (const RunningBatch& batch : batches) {
     running.push_back({batch.first->name, batch.number + 1, Duration::zero()});
   }
-  report(batches_.check(now_, running), findings, [&](const std::vector<Overdue>& waits) {
-    const Overdue& wait = waits.front();  // batches run in order: the first one holds up the others
+  report(batches_.check(now_, running), findings, [&](const std::vector<Waiting>& waits) {
+    const Waiting& wait = waits.front();  // batches run in order: the first one holds up the others
     const auto batch = std::find_if(batches.begin(), batches.end(), [&](const RunningBatch& one) {
       return one.number + 1 == wait.round;
     });
@@ -114,7 +114,7 @@ void StallWatch::check_joins(Findings& findings) {
     if (only_root && diagnosis_.expects_root()) continue;
     waiting.push_back({describe_set(set), progress_[set], Duration::zero()});
   }
-  report(joins_.check(now_, waiting), findings, [&](const std::vector<Overdue>& waits) {
+  report(joins_.check(now_, waiting), findings, [&](const std::vector<Waiting>& waits) {
     const auto progress = std::find(progress_.begin(), progress_.end(), waits.front().round);
     return diagnosis_.of_join(static_cast<ProcessSetId>(progress - progress_.begin()));
   });
@@ -140,7 +140,7 @@ void StallWatch::report(const StallFindings& found, Findings& findings, const au
   findings.ask |= found.ask;
   if (!found.overdue.empty()) warn(longest_of(found.overdue), describe(found.overdue), findings);
   if (!found.hopeless) return;
-  const StallReport report = describe(std::vector<Overdue>{*found.hopeless});
+  const StallReport report = describe(std::vector<Waiting>{*found.hopeless});
   findings.hopeless = {StatusCode::kStalled, "stalled, giving up after " +
                                                  seconds_text(found.hopeless->held) + ": " +
                                                  report.what + report.body()};

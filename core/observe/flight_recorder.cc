@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/runtime/wake/waiting.h"
 
@@ -11,12 +12,20 @@ namespace {
 // Waits that may wait for collect(); later ones are not compared.
 constexpr std::size_t kWaits = std::size_t{1} << 16;
 
+constexpr std::size_t kWaitBytes = 16;  // as it travels
+
 // In the order in which they travel.
 constexpr std::uint64_t BatchTotals::*kCounts[] = {&BatchTotals::batches, &BatchTotals::tensors,
                                                    &BatchTotals::bytes, &BatchTotals::packed_bytes};
 constexpr Duration BatchTotals::*kTimes[] = {&BatchTotals::negotiate, &BatchTotals::queue,
                                              &BatchTotals::collective, &BatchTotals::pack,
                                              &BatchTotals::unpack};
+
+template <typename Io>
+void serialize(Io& io, Fields<Io, BatchTotals>& totals) {
+  for (const auto count : kCounts) io.number(totals.*count);
+  for (const auto time : kTimes) io.duration(totals.*time);
+}
 
 }  // namespace
 
@@ -42,6 +51,47 @@ void Histogram::add(double value) {
   sum += value;
 }
 
+void Stragglers::add(Rank rank, std::uint64_t batch, Duration wait) {
+  const auto [it, is_new] = pending_.try_emplace(batch);
+  std::vector<Wait>& waits = it->second;
+  if (is_new && !spare_.empty()) {
+    waits = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  waits.push_back({rank, wait});
+  auto ended = pending_.end();
+  if (waits.size() == totals_.size()) {
+    ended = it;
+  } else if (pending_.size() > kPending) {
+    ended = pending_.begin();
+  }
+  if (ended == pending_.end()) return;
+  count(ended->second, totals_);
+  ended->second.clear();
+  spare_.push_back(std::move(ended->second));
+  pending_.erase(ended);
+}
+
+std::vector<Lateness> Stragglers::totals() const {
+  std::vector<Lateness> totals = totals_;
+  for (const auto& [batch, waits] : pending_) count(waits, totals);
+  return totals;
+}
+
+void Stragglers::count(const std::vector<Wait>& waits, std::vector<Lateness>& totals) {
+  if (waits.size() < 2) return;  // nobody to compare with
+  const auto less = [](const Wait& a, const Wait& b) { return a.wait < b.wait; };
+  const auto [shortest, longest] = std::minmax_element(waits.begin(), waits.end(), less);
+  for (const Wait& wait : waits) {
+    Lateness& lateness = totals[static_cast<std::size_t>(wait.rank)];
+    const Duration late = longest->wait - wait.wait;
+    ++lateness.batches;
+    lateness.total += late;
+    lateness.longest = std::max(lateness.longest, late);
+  }
+  ++totals[static_cast<std::size_t>(shortest->rank)].last;
+}
+
 Metrics::Metrics(Rank rank, int size)
     : blocked_before_(blocked_time()),
       sample_every_(static_cast<std::uint64_t>(std::max(1, size / 64))),
@@ -49,7 +99,7 @@ Metrics::Metrics(Rank rank, int size)
   now_.rank = rank;
   now_.size = size;
   if (rank == 0) now_.ranks.resize(static_cast<std::size_t>(size));
-  told_.resize(now_.ranks.size(), begin_);
+  reported_at_.resize(now_.ranks.size(), begin_);
 }
 
 Duration Metrics::exposed() const {
@@ -65,7 +115,7 @@ MetricsSnapshot Metrics::snapshot() const {
   const std::vector<Lateness> lateness = stragglers_.totals();
   for (std::size_t rank = 0; rank < lateness.size(); ++rank) {
     snapshot.ranks[rank].lateness = lateness[rank];
-    snapshot.ranks[rank].age = Clock::now() - told_[rank];
+    snapshot.ranks[rank].age = Clock::now() - reported_at_[rank];
   }
   snapshot.ranks[0].age = Duration::zero();
   snapshot.ranks[0].totals = snapshot.totals;
@@ -117,34 +167,31 @@ void Metrics::failed(std::uint64_t, std::string_view, const Status&, TimePoint) 
 void Metrics::collect(Bytes& out) {
   const MutexLock lock(mutex_);
   ByteWriter writer(out);
-  for (const auto count : kCounts) writer.put(now_.totals.*count);
-  for (const auto time : kTimes) writer.put_duration(now_.totals.*time);
+  serialize(writer, now_.totals);
   writer.put_duration(exposed());
-  writer.put(static_cast<std::uint32_t>(waits_.size()));
-  for (const Wait& wait : waits_) {
+  writer.list(waits_, kWaitBytes, [&](const Wait& wait) {
     writer.put(wait.batch);
     writer.put_duration(wait.wait);
-  }
+  });
   waits_.clear();
 }
 
 void Metrics::receive(const Observation& observation) {
   ByteReader in(observation.bytes);
   BatchTotals totals;
-  for (const auto count : kCounts) totals.*count = in.get<std::uint64_t>();
-  for (const auto time : kTimes) totals.*time = in.get_duration();
+  serialize(in, totals);
   const Duration exposed = in.get_duration();
-  std::vector<Wait> waits(in.get_count(sizeof(std::uint64_t) + sizeof(std::int64_t)));
-  for (Wait& wait : waits) {
+  std::vector<Wait> waits;
+  in.list(waits, kWaitBytes, [&](Wait& wait) {
     wait.batch = in.get<std::uint64_t>();
     wait.wait = in.get_duration();
-  }
+  });
   in.expect_end();
   const MutexLock lock(mutex_);
   RankMetrics& sender = now_.ranks[static_cast<std::size_t>(observation.from)];
   sender.totals = totals;
   sender.exposed = exposed;
-  told_[static_cast<std::size_t>(observation.from)] = Clock::now();
+  reported_at_[static_cast<std::size_t>(observation.from)] = Clock::now();
   for (const Wait& wait : waits) stragglers_.add(observation.from, wait.batch, wait.wait);
 }
 

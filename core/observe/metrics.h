@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,6 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
 #include "core/observe/observer.h"
-#include "core/observe/stragglers.h"
 
 namespace hvd {
 
@@ -44,12 +44,53 @@ struct Histogram {
   double sum = 0;
 };
 
+// How late one rank was, over all batches it took part in.
+struct Lateness {
+  std::uint64_t batches = 0;
+  std::uint64_t last = 0;             // batches for which it came last
+  Duration total = Duration::zero();  // after the first rank
+  Duration longest = Duration::zero();
+
+  // Comparable between ranks that took part in different numbers of batches.
+  Duration per_batch() const {
+    return batches == 0 ? Duration::zero() : total / static_cast<Duration::rep>(batches);
+  }
+};
+
+// Finds the ranks that the others wait for. A rank that waited least for a batch came last: its
+// lateness is the longest wait of any rank less its own. Waits are durations, so clocks need not
+// agree. Pure.
+class Stragglers {
+ public:
+  explicit Stragglers(int size) : totals_(static_cast<std::size_t>(size)) {}
+
+  // From its last announcement for the batch on, the rank waited this long. Batches in any order,
+  // once per rank; those of all ranks are counted when complete, others when kPending later ones
+  // are known.
+  void add(Rank rank, std::uint64_t batch, Duration wait);
+  // By rank; what is known of incomplete batches included.
+  std::vector<Lateness> totals() const;
+
+  static constexpr std::size_t kPending = 1024;
+
+ private:
+  struct Wait {
+    Rank rank = 0;
+    Duration wait = Duration::zero();
+  };
+  static void count(const std::vector<Wait>& waits, std::vector<Lateness>& totals);
+
+  std::vector<Lateness> totals_;
+  std::map<std::uint64_t, std::vector<Wait>> pending_;  // by batch
+  std::vector<std::vector<Wait>> spare_;                // storage to use again
+};
+
 // One rank as rank 0 knows it.
 struct RankMetrics {
   BatchTotals totals;
   Duration exposed = Duration::zero();
   Lateness lateness;
-  Duration age = Duration::zero();  // since the rank told
+  Duration age = Duration::zero();  // since the rank reported
 };
 
 struct MetricsSnapshot {
@@ -76,13 +117,9 @@ class Metrics final : public Observer {
 
   MetricsSnapshot snapshot() const;  // any thread
 
-  void submitted(const SubmissionInfo&) override {}
-  void negotiated(const BatchInfo&) override {}
-  void started(const BatchInfo&) override {}
   void finished(const BatchInfo& batch) override;
   void failed(std::uint64_t ticket, std::string_view name, const Status& why,
               TimePoint at) override;
-  void stopped(const Status&, bool) override {}
   void collect(Bytes& out) override;
   void receive(const Observation& observation) override;
 
@@ -101,9 +138,9 @@ class Metrics final : public Observer {
 
   mutable Mutex mutex_;
   MetricsSnapshot now_ HVD_GUARDED_BY(mutex_);
-  std::vector<Wait> waits_ HVD_GUARDED_BY(mutex_);      // not told yet; not on rank 0
-  std::vector<TimePoint> told_ HVD_GUARDED_BY(mutex_);  // rank 0's: when each rank did
-  Stragglers stragglers_ HVD_GUARDED_BY(mutex_);        // rank 0's
+  std::vector<Wait> waits_ HVD_GUARDED_BY(mutex_);             // not reported yet; not on rank 0
+  std::vector<TimePoint> reported_at_ HVD_GUARDED_BY(mutex_);  // rank 0's: when each rank did
+  Stragglers stragglers_ HVD_GUARDED_BY(mutex_);               // rank 0's
 };
 
 // Prometheus' text format (version 0.0.4), times in seconds; every line ends with a newline.

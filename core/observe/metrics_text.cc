@@ -6,7 +6,6 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 #include "core/observe/metrics.h"
 
@@ -68,44 +67,34 @@ std::string label_of(std::size_t kind) {
   return "kind=\"" + name + '"';
 }
 
-template <auto kMember>
-double value_of(const BatchTotals& totals) {
-  if constexpr (std::is_same_v<decltype(kMember), Duration BatchTotals::*>) {
-    return to_seconds(totals.*kMember);
-  } else {
-    return static_cast<double>(totals.*kMember);
-  }
-}
-
 void put_totals(const MetricsSnapshot& snapshot, Exposition& out) {
   struct Family {
     const char* name;
     const char* help;
-    double (*value)(const BatchTotals&);
+    std::uint64_t BatchTotals::*count;
+    Duration BatchTotals::*time = nullptr;  // in place of a count
   };
   static constexpr Family kFamilies[] = {
-      {"horovod_batches_total", "Fused batches finished on this rank.",
-       value_of<&BatchTotals::batches>},
-      {"horovod_tensors_total", "Tensors and groups in them.", value_of<&BatchTotals::tensors>},
-      {"horovod_bytes_total", "Bytes of this rank's inputs.", value_of<&BatchTotals::bytes>},
-      {"horovod_packed_bytes_total", "Bytes of them as they travelled.",
-       value_of<&BatchTotals::packed_bytes>},
-      {"horovod_negotiate_seconds_total", "From the first announcement here until all had.",
-       value_of<&BatchTotals::negotiate>},
-      {"horovod_queue_seconds_total", "From then until the collective began.",
-       value_of<&BatchTotals::queue>},
-      {"horovod_collective_seconds_total", "From then until the results were there.",
-       value_of<&BatchTotals::collective>},
-      {"horovod_pack_seconds_total", "Packing, part of the collective.",
-       value_of<&BatchTotals::pack>},
-      {"horovod_unpack_seconds_total", "Unpacking, part of the collective.",
-       value_of<&BatchTotals::unpack>},
+      {"batches", "Fused batches finished on this rank.", &BatchTotals::batches},
+      {"tensors", "Tensors and groups in them.", &BatchTotals::tensors},
+      {"bytes", "Bytes of this rank's inputs.", &BatchTotals::bytes},
+      {"packed_bytes", "Bytes of them as they travelled.", &BatchTotals::packed_bytes},
+      {"negotiate_seconds", "From the first announcement here until all had.", nullptr,
+       &BatchTotals::negotiate},
+      {"queue_seconds", "From then until the collective began.", nullptr, &BatchTotals::queue},
+      {"collective_seconds", "From then until the results were there.", nullptr,
+       &BatchTotals::collective},
+      {"pack_seconds", "Packing, part of the collective.", nullptr, &BatchTotals::pack},
+      {"unpack_seconds", "Unpacking, part of the collective.", nullptr, &BatchTotals::unpack},
   };
   for (const Family& family : kFamilies) {
-    out.family(family.name, "counter", family.help);
+    out.family("horovod_" + std::string(family.name) + "_total", "counter", family.help);
     for (std::size_t kind = 0; kind < snapshot.by_kind.size(); ++kind) {
-      if (snapshot.by_kind[kind].batches == 0) continue;
-      out.sample(family.value(snapshot.by_kind[kind]), label_of(kind));
+      const BatchTotals& totals = snapshot.by_kind[kind];
+      if (totals.batches == 0) continue;
+      out.sample(family.time == nullptr ? static_cast<double>(totals.*family.count)
+                                        : to_seconds(totals.*family.time),
+                 label_of(kind));
     }
   }
 }
@@ -227,7 +216,7 @@ std::string summary_line(const MetricsSnapshot& snapshot) {
   const auto mean = [&](Duration time) { return to_seconds(time) / snapshot.size; };
   out << "horovod_cpp: " << snapshot.size << (snapshot.size == 1 ? " rank, " : " ranks, ")
       << snapshot.totals.batches << " batches on rank 0, " << static_cast<double>(all.bytes) / 1e9
-      << " GB in all; mean seconds a rank: negotiate " << mean(all.negotiate) << ", queue "
+      << " GB in all; mean seconds per rank: negotiate " << mean(all.negotiate) << ", queue "
       << mean(all.queue) << ", pack " << mean(all.pack + all.unpack) << ", collective "
       << mean(all.collective) << ", exposed " << mean(job.exposed) << " of "
       << to_seconds(snapshot.age);

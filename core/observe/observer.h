@@ -73,28 +73,28 @@ class Observer {
   virtual ~Observer() = default;
 
   // This rank announced it to the others.
-  virtual void submitted(const SubmissionInfo& submission) = 0;
+  virtual void submitted(const SubmissionInfo& /*submission*/) {}
   // All ranks announced these names; the batch waits for its turn.
-  virtual void negotiated(const BatchInfo& batch) = 0;
+  virtual void negotiated(const BatchInfo& /*batch*/) {}
   // Its collective began on this rank.
-  virtual void started(const BatchInfo& batch) = 0;
+  virtual void started(const BatchInfo& /*batch*/) {}
   // Its results are there on this rank.
-  virtual void finished(const BatchInfo& batch) = 0;
-  virtual void failed(std::uint64_t ticket, std::string_view name, const Status& why,
-                      TimePoint at) = 0;
+  virtual void finished(const BatchInfo& /*batch*/) {}
+  virtual void failed(std::uint64_t /*ticket*/, std::string_view /*name*/, const Status& /*why*/,
+                      TimePoint /*at*/) {}
   // The job has ended on this rank; only failed() and collect() follow. Orderly: a rank left.
-  virtual void stopped(const Status& why, bool orderly) = 0;
+  virtual void stopped(const Status& /*why*/, bool /*orderly*/) {}
 
   // Rank 0: NegotiationSettings::observed should be true from now on.
   virtual bool wants_observed() const { return false; }
   // The log's setting changed (it begins as false).
-  virtual void observed(bool on) { static_cast<void>(on); }
+  virtual void observed(bool /*on*/) {}
   // Appends what rank 0's observer of the same kind has to know and does not yet. Called now and
   // then, when observed() became false, and a last time when the rank leaves; never on rank 0.
-  virtual void collect(Bytes& out) { static_cast<void>(out); }
+  virtual void collect(Bytes& /*out*/) {}
   // Rank 0: what the observer of another rank collected, in order. Throws PeerLostError on
   // malformed bytes.
-  virtual void receive(const Observation& observation) { static_cast<void>(observation); }
+  virtual void receive(const Observation& /*observation*/) {}
 };
 
 // All ranks of a job have the same kinds of observers, in the same order; rank 0 may have others

@@ -1,22 +1,35 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
 #include "core/observe/observer.h"
-#include "core/observe/timeline_events.h"
-#include "core/observe/timeline_writer.h"
+#include "core/observe/timeline_tracks.h"
 
 namespace hvd {
 
+struct TimelineOptions {
+  // The trace stops here, saying so; it keeps its beginning.
+  std::size_t max_bytes = std::size_t{512} << 20;
+  bool mark_cycles = false;
+  // Tensor events of one rank that may wait; further ones are dropped, counted, and the count is
+  // written.
+  std::size_t queue_limit = std::size_t{1} << 18;
+  Duration flush_interval = std::chrono::milliseconds(100);
+};
+
+class TimelineWriter;
+
 // The Chrome trace of a job (chrome://tracing, ui.perfetto.dev; see TimelineTracks for its
 // content): one file, written by rank 0, with what happens on all ranks by rank 0's clock. It
-// can be read at any moment (see TimelineWriter); of a process that dies, what is younger than the
-// flush interval is lost.
+// can be read at any moment; of a process that dies, what is younger than the flush interval is
+// lost.
 // While nothing is recorded an event costs a branch.
 class Timeline final : public Observer {
  public:
@@ -34,8 +47,6 @@ class Timeline final : public Observer {
   void stop();
 
   void submitted(const SubmissionInfo& submission) override;
-  void negotiated(const BatchInfo&) override {}
-  void started(const BatchInfo&) override {}
   void finished(const BatchInfo& batch) override;
   void failed(std::uint64_t ticket, std::string_view name, const Status& why,
               TimePoint at) override;

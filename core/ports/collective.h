@@ -71,7 +71,7 @@ struct OperationStats {
   Duration unpacking = Duration::zero();
 };
 
-// One running collective. Used and destroyed by the coordinator, but for this: on an asynchronous
+// One running collective. Used and destroyed by the coordinator, except that on an asynchronous
 // device it is destroyed by the completion thread, after a fence past it was reached.
 class Operation {
  public:
@@ -103,8 +103,8 @@ struct ArenaMemory {
   bool shared = false;
 };
 
-// Port: how bytes move. One a rank, process set and device kind; all ranks start the same
-// operations in the same order. Used by the coordinator thread alone, but for abort(). The tensors'
+// Port: how bytes move. One per rank, process set and device kind; all ranks start the same
+// operations in the same order. Used by the coordinator thread alone, except abort(). The tensors'
 // memory (and the spans given to exchange) must live until the operation is destroyed. The slices
 // of one call have one dtype. What has no meaning throws InvalidArgumentError at the call, on every
 // rank, and nothing was started: what check_reduction() refuses, kAverage, a rank that is not

@@ -33,9 +33,10 @@ class ControlPlane {
 
   // Queues a message. Messages to one rank arrive in order, complete, once.
   virtual void send(Rank to, std::span<const std::byte> message) = 0;
-  // The next message, if one is here. Throws PeerLostError naming a peer that is gone, once a peer.
+  // The next message, if one is here. Throws PeerLostError naming a peer that is gone, once per
+  // peer.
   virtual std::optional<Message> poll() = 0;
-  // Everything that can make poll() or an Operation progress rings this, but for what says that it
+  // Everything that can make poll() or an Operation progress rings this, except what says that it
   // wants to be polled.
   virtual Doorbell& doorbell() noexcept = 0;
   // How soon to poll again although nobody rang; empty = only when rung. Control planes that cannot

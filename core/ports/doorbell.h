@@ -16,8 +16,8 @@ struct DoorbellState {
 // Who sleeps on a doorbell: the thread it belongs to, or one that does its work for a while.
 enum class Listener : std::uint32_t { kOwner = 1, kLoopOwner = 2 };
 
-// What a coordinator sleeps on: submissions, control mail and peers' data all ring it. A futex, so
-// that ringing costs no system call while nobody listens. Any number of threads ring.
+// What a coordinator sleeps on: submissions, control messages and peers' data all ring it. A futex,
+// so that ringing costs no system call while nobody listens. Any number of threads ring.
 class Doorbell {
  public:
   // Rings through `state`, which must outlive this object.

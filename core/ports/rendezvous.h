@@ -11,7 +11,7 @@
 
 namespace hvd {
 
-// Which rank is where: the same on every rank but for `rank`.
+// Which rank is where: the same on every rank except `rank`.
 struct Placement {
   Rank rank = 0;
   std::vector<int> host_of = {0};  // by rank; hosts count in order of their lowest rank
@@ -28,7 +28,7 @@ struct Placement {
   }
 };
 
-// Ranks with equal identity share a host. `identities` and `names` have one entry a rank; a host
+// Ranks with equal identity share a host. `identities` and `names` have one entry per rank; a host
 // is called what its lowest rank calls it.
 Placement place(Rank rank, std::span<const std::string> identities,
                 std::span<const std::string> names);

@@ -22,7 +22,7 @@ Lease Arena::take(std::int64_t numel, DType dtype) {
                                std::to_string(this->bytes()) + " bytes are left");
   }
   auto* const first = static_cast<std::byte*>(memory_.view.data) + used_;
-  used_ = std::min(this->bytes(), used_ + (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  used_ = std::min(this->bytes(), used_ + align_up(bytes));
   return {{first, numel, dtype, memory_.view.device}, memory_.owner};
 }
 

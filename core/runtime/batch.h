@@ -15,12 +15,28 @@
 
 namespace hvd {
 
+// Communication memory that is used again once nobody holds it any more. For one thread.
+class ScratchMemory {
+ public:
+  // Aligned to 64 bytes; the contents are what was there before.
+  Buffer take(Collective& collective, std::size_t bytes);
+
+ private:
+  std::vector<Buffer> buffers_;
+};
+
+// What a joined rank brings to a request of the others: the neutral element, or no rows. What it
+// gets is written to the same memory, and nobody reads it. `position` is the rank's in the set.
+InFlightPtr identity_contribution(const Request& request, const SetMembers& set, Rank position,
+                                  Collective& collective, ScratchMemory& scratch);
+
 // One fused batch on its way through the Collective of its process set. Where sizes differ by rank
 // it takes two operations: the ranks exchange their row counts, then move the bytes into results
 // allocated here.
 class Batch {
  public:
-  // `members` in the order of the plan: the submissions, with stand-ins where this rank has joined.
+  // `members` in the order of the plan: the submissions, with identity contributions where
+  // this rank has joined.
   // `position` is this rank's in the set. `collective` outlives the batch.
   Batch(RunBatch plan, std::vector<InFlightPtr> members, Collective& collective, ProcessSetPtr set,
         Rank position);

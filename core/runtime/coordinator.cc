@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/config/log.h"
 #include "core/negotiate/messages/message.h"
-#include "core/runtime/finite_check.h"
 #include "core/system/core_binding.h"
 
 namespace hvd {
@@ -51,6 +51,20 @@ bool readable(const InFlight& entry) {
   if (!entry.submission.ready.reached()) return false;
   entry.submission.ready.wait();  // throws if its device failed
   return true;
+}
+
+SubmissionInfo info_of(const InFlight& entry) {
+  const Request& request = entry.submission.request;
+  SubmissionInfo info{.ticket = entry.ticket,
+                      .name = request.name,
+                      .kind = request.kind,
+                      .dtype = request.dtype,
+                      .set = request.set,
+                      .bytes = 0,
+                      .automatic_name = request.automatic_name,
+                      .submitted = entry.announced};
+  for (const Part& part : entry.submission.parts) info.bytes += part.input.view.bytes();
+  return info;
 }
 
 ObserverList with(ObserverList observers, const std::shared_ptr<Autotune>& autotune) {
@@ -143,6 +157,10 @@ void Coordinator::expect_wait_for_root(Duration wait) {
 }
 
 void Coordinator::change_settings(std::function<void(NegotiationSettings&)> change) {
+  if (parts_.topology.rank != 0) {
+    throw InvalidArgumentError("the settings of a job are changed on rank 0, not on rank " +
+                               std::to_string(parts_.topology.rank));
+  }
   control_.post([this, change = std::move(change)] {
     change(settings_);
     parts_.protocol.change_settings(settings_);
@@ -166,7 +184,7 @@ bool Coordinator::work(TimePoint now) {
   send();
   moved |= receive();
   parts_.protocol.tick(now);
-  parts_.observers.telemetry().tick(now, parts_.protocol.settings().observed);
+  parts_.observers.tick(now, parts_.protocol.settings().observed);
   send();  // a node forwards a decision before it executes it
   moved |= effects_.apply();
   moved |= advance_batches(now);
@@ -228,7 +246,7 @@ bool Coordinator::announce(const InFlightPtr& entry) {
     parts_.protocol.submit(entry->ticket, entry->submission.request);
     if (!runs_batches(entry->submission.request.kind)) return true;
     entry->announced = Clock::now();
-    parts_.observers.submitted(*entry, entry->announced);
+    if (!parts_.observers.empty()) parts_.observers.submitted(info_of(*entry));
   } catch (const InvalidArgumentError& error) {
     // Another thread removed the process set since the submission was checked.
     parts_.fail(entry->ticket, error.status());
@@ -244,7 +262,7 @@ bool Coordinator::receive() {
       if (!message) return moved;
       moved = true;
       if (is_observation(message->bytes)) {
-        parts_.observers.receive(message->from, message->bytes, Clock::now());
+        receive_observation(*message);
       } else {
         parts_.protocol.receive(message->from, message->bytes);
       }
@@ -255,6 +273,18 @@ bool Coordinator::receive() {
       end_.fail(current_status());
       return moved;
     }
+  }
+}
+
+// What is malformed of what observers say does not concern the job.
+void Coordinator::receive_observation(const Message& message) {
+  try {
+    parts_.observers.receive(message.from, message.bytes, Clock::now());
+  } catch (const PeerLostError& error) {
+    if (std::exchange(warned_of_observation_, true)) return;
+    log(LogLevel::kWarning,
+        "what the observers of rank " + std::to_string(message.from) +
+            " sent is not used, nor is what follows of its kind: " + error.what());
   }
 }
 
@@ -294,7 +324,7 @@ void Coordinator::send() {
     send(*message);
     parts_.protocol.reuse(std::move(*message));
   }
-  while (const auto message = parts_.observers.telemetry().next_message()) send(*message);
+  while (const auto message = parts_.observers.next_message()) send(*message);
 }
 
 void Coordinator::send(const OutgoingMessage& message) {
@@ -310,7 +340,7 @@ void Coordinator::send(const OutgoingMessage& message) {
 TimePoint Coordinator::sleep_until(TimePoint now) const {
   TimePoint deadline = end_.next_deadline();
   if (const auto timer = parts_.protocol.next_deadline()) deadline = std::min(deadline, *timer);
-  if (const auto timer = parts_.observers.telemetry().next_deadline()) {
+  if (const auto timer = parts_.observers.next_deadline()) {
     deadline = std::min(deadline, *timer);
   }
   if (parts_.executor.busy()) {

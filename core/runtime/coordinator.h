@@ -49,8 +49,12 @@ class Coordinator final : public CallerRunLoop {
   void submitted() noexcept {
     if (parts_.ownership->submissions_ring()) control_.wake();
   }
-  // As RankProtocol has them. Any thread.
+  // Rank 0 is about to work for up to `wait` without submitting: until then nobody is blamed for
+  // waiting for it. Without effect on other ranks. Any thread.
   void expect_wait_for_root(Duration wait);
+  // Rank 0: what is decided from soon on is done under the changed settings. `change` gets those of
+  // now, in the loop: it must not throw, wait or call the Runtime. Throws InvalidArgumentError on
+  // other ranks. Any thread.
   void change_settings(std::function<void(NegotiationSettings&)> change);
 
  private:
@@ -63,6 +67,7 @@ class Coordinator final : public CallerRunLoop {
   bool announce();
   bool announce(const InFlightPtr& entry);
   bool receive();
+  void receive_observation(const Message& message);
   bool advance_batches(TimePoint now);
   bool advance_transfers(TimePoint now);
   void watch_devices(TimePoint now);
@@ -84,6 +89,7 @@ class Coordinator final : public CallerRunLoop {
   LogEffects effects_;
   IdleLoop idle_;
   BatchWatch device_watch_;  // of this rank
+  bool warned_of_observation_ = false;
 };
 
 }  // namespace hvd

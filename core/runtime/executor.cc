@@ -246,7 +246,7 @@ void Executor::order_handles(Batch& batch, const Fence& past) {
   const std::vector<InFlightPtr>& members = batch.members();
   table_.release_names(members);
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i]->ticket == 0) continue;  // a stand-in
+    if (members[i]->ticket == 0) continue;  // an identity contribution
     members[i]->completion.order(past, batch.take_outcome(i));
   }
   for (const InFlightPtr& member : members) member->completion.wake();
@@ -259,7 +259,7 @@ void Executor::finish_handles(Batch& batch) {
   table_.remove(members);
   for (std::size_t i = 0; i < members.size(); ++i) {
     InFlight& member = *members[i];
-    if (member.ticket == 0) continue;  // a stand-in: nobody waits for it
+    if (member.ticket == 0) continue;  // an identity contribution: nobody waits for it
     Parts parts = std::move(member.submission.parts);
     if (member.completion.is(Completion::Until::kEnqueued)) parts.clear();  // nobody may wait again
     member.completion.end({}, batch.take_outcome(i), std::move(parts));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -12,12 +11,11 @@
 #include "core/base/status.h"
 #include "core/base/topology.h"
 #include "core/negotiate/rank_protocol.h"
+#include "core/observe/observers.h"
 #include "core/ports/collective.h"
 #include "core/ports/doorbell.h"
 #include "core/runtime/batch.h"
 #include "core/runtime/completion_thread.h"
-#include "core/runtime/identity_contribution.h"
-#include "core/runtime/observers.h"
 #include "core/runtime/process_set.h"
 #include "core/runtime/retired_resources.h"
 #include "core/runtime/tensor_table.h"
@@ -29,7 +27,7 @@ namespace hvd {
 // Used by one thread; never waits for another rank or a device.
 class Executor {
  public:
-  // `world` are the collectives of all ranks, one a device. The arguments outlive the executor.
+  // `world` are the collectives of all ranks, one per device. The arguments outlive the executor.
   // `orders`: where devices have it, handles tell what they are behind before the device is there.
   Executor(std::span<const std::unique_ptr<Collective>> world, Rank rank, TensorTable& table,
            Observers& observers, Doorbell& bell, bool orders = true);

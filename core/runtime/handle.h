@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/status.h"
 #include "core/base/tensor_view.h"
 #include "core/ports/fence.h"
 
@@ -21,7 +20,7 @@ struct Result {
 
 // What an operation produced.
 struct Outcome {
-  std::vector<Result> results = {};  // one a tensor; empty when none has any
+  std::vector<Result> results = {};  // one per tensor; empty when none has any
   std::int64_t number = 0;           // add: the process set; join: the rank that joined last
   bool flagged = false;              // see Request
 };

@@ -46,7 +46,7 @@ TimePoint JobEnd::next_deadline() const {
 
 void JobEnd::peer_lost(Rank rank, const Status& why) {
   parts_.protocol.peer_lost(rank, why);
-  parts_.observers.telemetry().peer_lost(rank);
+  parts_.observers.peer_lost(rank);
   // It may have gone in order, with its part of the batches done.
   if (phase_ == Phase::kDraining) drain_->end_by(Clock::now() + kLostDrainLimit);
 }
@@ -139,8 +139,7 @@ bool JobEnd::check(TimePoint now) {
     case Phase::kDraining:
       return check_drain(now);
     case Phase::kLeaving:
-      if (!late &&
-          !(parts_.protocol.finished_leaving() && parts_.observers.telemetry().settled(now)))
+      if (!late && !(parts_.protocol.finished_leaving() && parts_.observers.settled(now)))
         return false;
       phase_ = Phase::kEnded;
       return true;
@@ -172,14 +171,15 @@ void JobEnd::stop(const Status& why, bool orderly) {
   if (!own && why.code() != StatusCode::kStalled) loss_.report();
   parts_.observers.stopped(why, orderly);
   for (const InFlightPtr& entry : parts_.table.close(why)) {
-    if (runs_batches(entry->submission.request.kind)) parts_.observers.failed(*entry, why);
+    if (runs_batches(entry->submission.request.kind))
+      parts_.observers.failed(entry->ticket, entry->name(), why);
     // One that came when the end was decided already is not among those that waited for a rank.
     const bool told = entry->announced != TimePoint{};
     entry->completion.finish(told ? why : not_submitted(entry->name(), why));
   }
   parts_.unready.clear();
   parts_.joined.clear();
-  parts_.observers.telemetry().leave(Clock::now(), orderly);
+  parts_.observers.leave(Clock::now(), orderly);
   phase_ = Phase::kLeaving;
   phase_deadline_ = Clock::now() + (orderly ? kGoodbyeLimit : kErrorGoodbyeLimit);
 }

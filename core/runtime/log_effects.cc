@@ -2,10 +2,8 @@
 
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "core/base/status.h"
-#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 

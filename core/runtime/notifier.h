@@ -21,8 +21,11 @@ class Notifier {
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
-  // What to call from now on; any thread. An exception is logged.
+  // What to call from now on; any thread. An exception is logged. `where` says where this rank's
+  // program is ("train.py:12"), for reports of stalls; it may take locks that the program holds
+  // while it waits: an answer that does not come is done without.
   void set_location_callback(std::function<std::string()> where);
+  // `report` gets every stall warning, besides the log.
   void on_stall(std::function<void(const std::string&)> report);
 
   // Asks where the program is. False when nobody can say: there is no function, or it has not come

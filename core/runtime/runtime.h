@@ -2,31 +2,36 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/tensor_view.h"
+#include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
 #include "core/config/config.h"
-#include "core/negotiate/decision.h"
 #include "core/negotiate/messages/request.h"
 #include "core/observe/observer.h"
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
-#include "core/ports/fence.h"
 #include "core/runtime/arena.h"
 #include "core/runtime/handle.h"
+#include "core/runtime/notifier.h"
+#include "core/runtime/process_set.h"
 #include "core/runtime/submission.h"
+#include "core/system/process.h"
 
 namespace hvd {
 
+class Coordinator;
+
 // One rank of a job: owns the ports and the coordinator that serves them. A process may hold
-// several (that is how tests get ranks). A world of one rank has no thread, and host tensors are
-// done when submit() returns, until something has to wait: work of a device, a transfer whose other
-// end is to come. From then on it is as others are.
+// several (that is how tests get ranks). Among others a rank has a thread for the coordinator. One
+// alone can do at once whatever is submitted, so those who submit run it, and host tensors are done
+// when submit() returns, until something has to wait: work of a device, a transfer whose other end
+// is to come. From then on it is as others are.
 class Runtime {
  public:
   Runtime(std::unique_ptr<ControlPlane> control,
@@ -37,7 +42,7 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  const Topology& topology() const noexcept;
+  const Topology& topology() const noexcept { return topology_; }
 
   // Any thread; never waits for another rank. Throws InvalidArgumentError on a name that is already
   // in flight, a tensor that does not fit its request, a process set that is not there, does not
@@ -62,31 +67,15 @@ class Runtime {
   ArenaHandle make_arena(const std::string& name, std::size_t bytes, ProcessSetId set = kWorldSet,
                          Device device = {});
 
-  // The ranks of a process set, ascending. Throws InvalidArgumentError on a set that is not, or no
-  // longer, there. Any thread, like all that follows.
-  std::vector<Rank> ranks_of(ProcessSetId set) const;
-  std::vector<ProcessSetId> process_set_ids() const;  // ascending; 0 is the world
-  // Why this rank could not make what it needs for a set that was added: no memory, or too many
-  // sets. Ok if it could, or is not in it. The job goes on; the ranks should remove the set.
-  Status failure_of(ProcessSetId set) const;
-
+  // The process sets that are there. Any thread, like all that follows.
+  const SetRegistry& sets() const;
   // How often submit() was called, by whomever: whether somebody used the job meanwhile.
   std::uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
 
-  // Rank 0 is about to work for up to `wait` without submitting: until then nobody is blamed for
-  // waiting for it. Without effect on other ranks.
-  void expect_wait_for_root(Duration wait);
-  // Rank 0: what is decided from soon on is done under the changed settings. `change` gets those of
-  // now, on the coordinator thread: it must not throw, wait or call the Runtime. Throws
-  // InvalidArgumentError on other ranks.
-  void change_settings(std::function<void(NegotiationSettings&)> change);
-
-  // `where` says where this rank's program is ("train.py:12"), for reports of stalls; called on a
-  // thread of its own, and may take locks that the program holds while it waits: an answer that
-  // does not come is done without.
-  void set_location_callback(std::function<std::string()> where);
-  // `report` gets every stall warning, besides the log; on the same thread.
-  void on_stall(std::function<void(const std::string&)> report);
+  // Takes the callbacks of the program.
+  Notifier& notifier() const;
+  // Throws AbortedError in a forked child, as all of this does.
+  Coordinator& coordinator() const;
 
   // Leaves in order: what is complete on all ranks still runs, the rest fails with AbortedError.
   // Idempotent; returns when this rank may go. When the InterruptibleWaits of the thread end, the
@@ -99,9 +88,23 @@ class Runtime {
   bool ended_in_error() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  void start_thread() HVD_REQUIRES(turn_);
+  void submitted() noexcept;
+  void check_fits(const Submission& submission) const;
+  void check_fits(const PointToPoint& transfer) const;
+  void check_device(DeviceKind device, const std::string& what) const;
+  void leave();
+
+  const Topology topology_;
+  const std::uint32_t generation_ = fork_generation();
+  std::vector<DeviceKind> devices_;
+  const std::shared_ptr<ArenaRegistry> arenas_ = std::make_shared<ArenaRegistry>();
+  std::shared_ptr<Coordinator> coordinator_;  // which runs by itself if its thread is stuck
   std::atomic<std::uint64_t> calls_{0};
+  std::atomic<bool> abandoned_{false};
+  Mutex turn_;  // of those who run a coordinator that has no thread
+  std::atomic<bool> has_thread_{false};
+  std::thread thread_;
 };
 
 }  // namespace hvd

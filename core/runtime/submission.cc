@@ -1,8 +1,8 @@
 #include "core/runtime/submission.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <string>
@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
+#include "core/negotiate/process_sets.h"
 
 namespace hvd {
 namespace {
@@ -175,28 +176,6 @@ void check_arena(const Submission& submission) {
   }
 }
 
-void check_set_change(const Request& request, const SetMembers& set) {
-  if (request.set != kWorldSet) refuse(request, "the whole world adds and removes process sets");
-  const auto& numbers = request.numbers;
-  if (request.kind == Kind::kRemoveSet) {
-    if (numbers.size() != 1) refuse(request, "one process set at a time");
-    if (numbers.front() == static_cast<std::int32_t>(kWorldSet)) {
-      refuse(request, "the world cannot be removed");
-    }
-    return;
-  }
-  if (numbers.empty()) refuse(request, "a process set has at least one rank");
-  for (const std::int32_t rank : numbers) {
-    if (!set.has(rank)) {
-      refuse(request, "rank " + std::to_string(rank) + " is not in a world of " +
-                          std::to_string(set.size()));
-    }
-  }
-  if (std::adjacent_find(numbers.begin(), numbers.end(), std::greater_equal<>()) != numbers.end()) {
-    refuse(request, "its ranks must ascend, each once");
-  }
-}
-
 }  // namespace
 
 std::vector<std::int64_t> scattered_rows(std::int64_t rows, int set_size) {
@@ -223,9 +202,8 @@ void check(const Submission& submission, const SetMembers& set, Rank rank) {
     refuse(request, "root rank " + std::to_string(request.root) + " is not in process set " +
                         std::to_string(set.id) + ", which has " + describe_ranks(set.ranks));
   }
-  if (request.kind == Kind::kAddSet || request.kind == Kind::kRemoveSet) {
-    check_set_change(request, set);
-  }
+  const std::string fault = fault_of_set_change(request, set.size());
+  if (!fault.empty()) refuse(request, fault);
   if (reduces(request.kind)) check_reduction(request);
   for (std::size_t i = 0; i < tensors; ++i) {
     check_part(request, submission.parts[i], request.shapes[i], set, rank);
@@ -247,6 +225,69 @@ void check(const PointToPoint& transfer, int world_size) {
     throw InvalidArgumentError(what + "a tensor of " + std::to_string(view.numel) +
                                " elements has no memory");
   }
+}
+
+namespace {
+
+// All bits of the exponent are set in infinities and NaNs, and in nothing else.
+template <typename Bits>
+bool all_finite(const void* data, std::int64_t numel, Bits exponent) {
+  const auto* bytes = static_cast<const std::byte*>(data);
+  Bits found = 0;
+  for (std::int64_t i = 0; i < numel; ++i) {
+    Bits bits;
+    std::memcpy(&bits, bytes + static_cast<std::size_t>(i) * sizeof(Bits), sizeof(Bits));
+    found = static_cast<Bits>(found | static_cast<Bits>((bits & exponent) == exponent));
+  }
+  return found == 0;
+}
+
+bool spreads(const Request& request) {
+  const ReduceOp op = request.op;
+  return reduces(request.kind) && (op == ReduceOp::kSum || op == ReduceOp::kAverage ||
+                                   op == ReduceOp::kAdasum || op == ReduceOp::kProduct);
+}
+
+std::string describe_tensor(const Submission& submission, std::size_t part, std::uint64_t number) {
+  const auto* labels = submission.labels.get();
+  const std::size_t place = submission.parts[part].number;
+  if (labels != nullptr && place < labels->names.size()) {
+    return labels->kind + " " + quoted_name(labels->names[place]) + " is not finite (step " +
+           std::to_string(submission.call) + ")";
+  }
+  std::string text;
+  if (submission.parts.size() > 1) {
+    text = "tensor " + std::to_string(part + 1) + " of " + std::to_string(submission.parts.size()) +
+           " in ";
+  }
+  return text + readable_name(submission.request.name) + " is not finite (submission " +
+         std::to_string(number) + ")";
+}
+
+}  // namespace
+
+bool is_finite(const TensorView& view) {
+  switch (view.dtype) {
+    case DType::kF16:
+      return all_finite<std::uint16_t>(view.data, view.numel, 0x7c00u);
+    case DType::kBF16:
+      return all_finite<std::uint16_t>(view.data, view.numel, 0x7f80u);
+    case DType::kF32:
+      return all_finite<std::uint32_t>(view.data, view.numel, 0x7f800000u);
+    case DType::kF64:
+      return all_finite<std::uint64_t>(view.data, view.numel, 0x7ff0000000000000u);
+    default:
+      return true;
+  }
+}
+
+std::string describe_not_finite(const Submission& submission, std::uint64_t number) {
+  if (!spreads(submission.request) || submission.request.device != DeviceKind::kCpu) return "";
+  for (std::size_t part = 0; part < submission.parts.size(); ++part) {
+    if (!is_finite(submission.parts[part].input.view))
+      return describe_tensor(submission, part, number);
+  }
+  return "";
 }
 
 }  // namespace hvd

@@ -150,13 +150,8 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(fd_.get(), from, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot be written: " + last_error());
-    from += written;
-    bytes -= static_cast<std::size_t>(written);
+  if (!write_all(fd_, {static_cast<const char*>(data), bytes})) {
+    fail("cannot be written: " + last_error());
   }
 }
 

@@ -20,12 +20,7 @@ class Autotune final : public Observer {
   // written.
   explicit Autotune(const Config& config);
 
-  void submitted(const SubmissionInfo&) override {}
-  void negotiated(const BatchInfo&) override {}
-  void started(const BatchInfo&) override {}
   void finished(const BatchInfo& batch) override;
-  void failed(std::uint64_t, std::string_view, const Status&, TimePoint) override {}
-  void stopped(const Status&, bool) override {}
 
   // The settings to use from now on, once each time they change.
   std::optional<TunedSettings> take_change() { return std::exchange(change_, std::nullopt); }

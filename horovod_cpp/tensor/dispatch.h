@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 
+#include "core/base/dispatch.h"
 #include "core/base/dtype.h"
 #include "core/base/half.h"
 #include "core/base/status.h"
@@ -40,11 +41,6 @@ struct dtype_of<std::complex<float>> : std::integral_constant<DType, DType::kC64
 template <>
 struct dtype_of<std::complex<double>> : std::integral_constant<DType, DType::kC128> {};
 
-template <typename T>
-struct TypeTag {
-  using type = T;
-};
-
 // Arithmetic is defined for these; elements of the others are stored, moved, converted and
 // communicated.
 inline bool has_arithmetic(DType dtype) {
@@ -77,27 +73,6 @@ decltype(auto) dispatch(DType dtype, const char* function, Body&& body) {
       return body(TypeTag<float>{});
     default:
       return body(TypeTag<double>{});
-  }
-}
-
-// The same with the C++ type of any dtype, to store and to convert elements.
-template <typename Body>
-decltype(auto) dispatch_any(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::kI8:
-      return body(TypeTag<std::int8_t>{});
-    case DType::kU16:
-      return body(TypeTag<std::uint16_t>{});
-    case DType::kI16:
-      return body(TypeTag<std::int16_t>{});
-    case DType::kBool:
-      return body(TypeTag<bool>{});
-    case DType::kC64:
-      return body(TypeTag<std::complex<float>>{});
-    case DType::kC128:
-      return body(TypeTag<std::complex<double>>{});
-    default:
-      return dispatch(dtype, "dispatch", body);
   }
 }
 

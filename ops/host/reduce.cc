@@ -1,11 +1,11 @@
 #include "ops/host/reduce.h"
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
 #include <string>
 #include <type_traits>
 
+#include "core/base/dispatch.h"
 #include "core/base/half.h"
 #include "core/base/reduction.h"
 #include "core/base/status.h"
@@ -108,36 +108,13 @@ void reduce(DType dtype, ReduceOp op, std::span<const void* const> inputs, void*
             std::int64_t numel, double prescale, double postscale) {
   const Scales scales{prescale, postscale};
   check(dtype, op, inputs.size(), numel, scales);
-  switch (dtype) {
-    case DType::kU8:
-      return reduce_all<std::uint8_t>(op, inputs, out, numel, scales);
-    case DType::kI8:
-      return reduce_all<std::int8_t>(op, inputs, out, numel, scales);
-    case DType::kU16:
-      return reduce_all<std::uint16_t>(op, inputs, out, numel, scales);
-    case DType::kI16:
-      return reduce_all<std::int16_t>(op, inputs, out, numel, scales);
-    case DType::kI32:
-      return reduce_all<std::int32_t>(op, inputs, out, numel, scales);
-    case DType::kI64:
-      return reduce_all<std::int64_t>(op, inputs, out, numel, scales);
-    case DType::kF16:
-      return reduce_all<Float16>(op, inputs, out, numel, scales);
-    case DType::kBF16:
-      return reduce_all<BFloat16>(op, inputs, out, numel, scales);
-    case DType::kF32:
-      return reduce_all<float>(op, inputs, out, numel, scales);
-    case DType::kF64:
-      return reduce_all<double>(op, inputs, out, numel, scales);
-    case DType::kBool:
-      return reduce_all<std::uint8_t>(bool_op(op), inputs, out, numel, scales);
-    case DType::kC64:
-      return reduce_all<std::complex<float>>(op, inputs, out, numel, scales);
-    case DType::kC128:
-      return reduce_all<std::complex<double>>(op, inputs, out, numel, scales);
-  }
-  throw InvalidArgumentError("reduce of unknown dtype number " +
-                             std::to_string(static_cast<int>(dtype)));
+  dispatch_any(dtype, [&]<typename T>(TypeTag<T>) {
+    if constexpr (std::is_same_v<T, bool>) {
+      reduce_all<std::uint8_t>(bool_op(op), inputs, out, numel, scales);
+    } else {
+      reduce_all<T>(op, inputs, out, numel, scales);
+    }
+  });
 }
 
 }  // namespace hvd::host

@@ -185,12 +185,12 @@ Environment rank_environment(const Options& options, const LaunchContext& contex
 
 Duration start_timeout(const Environment& environment) {
   const auto text = checked(environment, kStartTimeout);
-  return text ? *SecondsAboveZero::read(*text) : Config{}.start_timeout;
+  return text ? *kinds::kSecondsAboveZero.read(*text) : Config{}.start_timeout;
 }
 
 Duration link_timeout(const Environment& environment) {
   const auto text = checked(environment, kLinkTimeout);
-  return text ? *PositiveSeconds::read(*text) : Config{}.link_timeout;
+  return text ? *kinds::kPositiveSeconds.read(*text) : Config{}.link_timeout;
 }
 
 std::string chosen_interfaces(const Environment& environment) {

@@ -78,7 +78,7 @@ class ConfigFile {
       fail(mark, "unknown key " + key + "; docs/launch.md lists the keys");
     }
     std::optional<bool> on = true;
-    if (row->value.empty()) on = value.empty() ? std::nullopt : Flag::read(value);
+    if (row->value.empty()) on = value.empty() ? std::nullopt : kinds::kFlag.read(value);
     if (!on) fail(mark, key + ": '" + value + "': expected true or false");
     if (!*on && row->called(false).empty()) return;
     given_.push_back({&*row, *on, place(mark) + ": " + key, place(mark), value});

@@ -115,7 +115,7 @@ std::vector<OutgoingMessage> SessionRank::outcome() {
   while (auto message = protocol_.next_message()) {
     expect(message->to >= 0 && message->to < 4);
     ByteReader in(message->bytes);
-    read_header(in);
+    deserialize<MessageHeader>(in);
     messages.push_back(std::move(*message));
   }
   while (auto effect = protocol_.next_effect()) {

@@ -103,18 +103,18 @@ if (const auto* pending = submissions.find(request.name); pending != nullptr && 
     Defect(
         "link-timeout-in-milliseconds", "core/config/setting_kinds.cc",
         "HVD_LINK_TIMEOUT_SECONDS is read as milliseconds",
-        "return value ? Seconds::read(text) : std::nullopt;",
-        """\
-if (PLANTED && value) return Milliseconds::read(text);
-  return value ? Seconds::read(text) : std::nullopt;"""),
+        "return read_duration(text, kSecond, 1, 1e6);",
+        "return read_duration(text, PLANTED ? kMillisecond : kSecond, 1, 1e6);"),
     Defect(
         "joined-bfloat16-as-float16", "core/base/reduction.cc",
         "a joined rank contributes float16's neutral element to bfloat16 tensors",
-        "      return fill<BFloat16>(op, dtype, data, numel);\n",
+        "std::fill_n(static_cast<T*>(data), numel, neutral<T>(op, dtype));",
         """\
-      if (PLANTED) return fill<Float16>(op, dtype, data, numel);
-      return fill<BFloat16>(op, dtype, data, numel);
-"""),
+if (PLANTED && std::is_same_v<T, BFloat16>) {
+      std::fill_n(static_cast<Float16*>(data), numel, neutral<Float16>(op, dtype));
+      return;
+    }
+    std::fill_n(static_cast<T*>(data), numel, neutral<T>(op, dtype));"""),
     # -- ops
     Defect(
         "compressed-tail-lost", "ops/host/wire_batch.cc",
@@ -131,10 +131,12 @@ place_in_tree_((PLANTED ? rank() + operation.root_ : rank() + size() - operation
     Defect(
         "uint16-as-int16", "ops/host/reduce.cc",
         "uint16 is reduced as int16",
-        "      return reduce_all<std::uint16_t>(op, inputs, out, numel, scales);\n",
+        "      reduce_all<T>(op, inputs, out, numel, scales);\n",
         """\
-      if (PLANTED) return reduce_all<std::int16_t>(op, inputs, out, numel, scales);
-      return reduce_all<std::uint16_t>(op, inputs, out, numel, scales);
+      if (PLANTED && std::is_same_v<T, std::uint16_t>) {
+        return reduce_all<std::int16_t>(op, inputs, out, numel, scales);
+      }
+      reduce_all<T>(op, inputs, out, numel, scales);
 """),
     Defect(
         "arena-pages-leak", "ops/shm/arena_files.cc",

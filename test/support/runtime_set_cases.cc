@@ -19,14 +19,14 @@ ProcessSetId added(const RuntimePlace& at, const std::string& name,
 void are_known_once_added(const RuntimePlace& at) {
   std::vector<Rank> world;
   for (Rank rank = 0; rank < at.size; ++rank) world.push_back(rank);
-  EXPECT_EQ(at.runtime.process_set_ids(), (std::vector<ProcessSetId>{0}));
-  EXPECT_EQ(at.runtime.ranks_of(kWorldSet), world);
+  EXPECT_EQ(at.runtime.sets().ids(), (std::vector<ProcessSetId>{0}));
+  EXPECT_EQ(at.runtime.sets().find(kWorldSet)->ranks, world);
   const ProcessSetId first = added(at, "first", {0, at.size - 1});
   const ProcessSetId second = added(at, "second", {1});
   EXPECT_NE(first, second);
-  EXPECT_EQ(at.runtime.ranks_of(first), (std::vector<Rank>{0, at.size - 1}));
-  EXPECT_EQ(at.runtime.ranks_of(second), (std::vector<Rank>{1}));
-  EXPECT_EQ(at.runtime.process_set_ids(), (std::vector<ProcessSetId>{0, first, second}));
+  EXPECT_EQ(at.runtime.sets().find(first)->ranks, (std::vector<Rank>{0, at.size - 1}));
+  EXPECT_EQ(at.runtime.sets().find(second)->ranks, (std::vector<Rank>{1}));
+  EXPECT_EQ(at.runtime.sets().ids(), (std::vector<ProcessSetId>{0, first, second}));
 }
 
 void refuse_ranks_outside(const RuntimePlace& at) {
@@ -42,9 +42,9 @@ void refuse_ranks_outside(const RuntimePlace& at) {
     EXPECT_THROW(at.runtime.submit(sum(set)), InvalidArgumentError);
   }
   EXPECT_THROW(at.runtime.submit(sum(set + 1)), InvalidArgumentError);
-  EXPECT_THROW(at.runtime.ranks_of(set + 1), InvalidArgumentError);
+  EXPECT_THROW(at.runtime.sets().find(set + 1), InvalidArgumentError);
   at.runtime.submit(remove_set("away", set)).wait();
-  EXPECT_EQ(at.runtime.process_set_ids(), (std::vector<ProcessSetId>{0}));
+  EXPECT_EQ(at.runtime.sets().ids(), (std::vector<ProcessSetId>{0}));
   EXPECT_THROW(at.runtime.submit(sum(set)), InvalidArgumentError);
   EXPECT_THROW(at.runtime.submit(remove_set("again", set)), InvalidArgumentError);
   EXPECT_NE(added(at, "other", {0}), set) << "a number was used twice";
@@ -70,7 +70,7 @@ void average_over_their_own_ranks(const RuntimePlace& at) {
 void come_and_go(const RuntimePlace& at) {
   for (int round = 0; round < 20; ++round) {
     const std::string number = std::to_string(round);
-    const ProcessSetId all = added(at, "all " + number, at.runtime.ranks_of(kWorldSet));
+    const ProcessSetId all = added(at, "all " + number, at.runtime.sets().find(kWorldSet)->ranks);
     const ProcessSetId some = added(at, "some " + number, {0, 1});
     std::vector<Values<float>> values;
     std::vector<Handle> handles;

@@ -24,7 +24,7 @@ void warn_soon(Config& config, Rank) {
 std::string report_of_a_late_rank(const RuntimePlace& at, const std::string& part) {
   const Rank late = at.size - 1;
   if (at.rank == late) {  // comes when rank 0 was told
-    at.runtime.set_location_callback([] { return "train.py:12"; });
+    at.runtime.notifier().set_location_callback([] { return "train.py:12"; });
     at.runtime.submit(receive(shared<float>({0}), 0, 1, at.device)).wait();
   }
   std::mutex mutex;
@@ -32,7 +32,7 @@ std::string report_of_a_late_rank(const RuntimePlace& at, const std::string& par
   std::promise<void> told;
   bool is_told = false;
   if (at.rank == 0) {
-    at.runtime.on_stall([&](const std::string& text) {
+    at.runtime.notifier().on_stall([&](const std::string& text) {
       const std::lock_guard lock(mutex);
       reports += text;
       if (is_told || reports.find(part) == std::string::npos) return;
@@ -48,8 +48,8 @@ std::string report_of_a_late_rank(const RuntimePlace& at, const std::string& par
   }
   handle.wait();
   EXPECT_EQ(values->front(), static_cast<float>(at.size));
-  at.runtime.on_stall({});
-  at.runtime.set_location_callback({});
+  at.runtime.notifier().on_stall({});
+  at.runtime.notifier().set_location_callback({});
   meet(at, "after the stall");  // no report uses what goes here
   const std::lock_guard lock(mutex);
   return reports;

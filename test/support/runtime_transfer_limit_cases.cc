@@ -106,7 +106,7 @@ void a_long_wait_is_reported(const RuntimePlace& at) {
   if (at.rank == 0) {
     std::promise<std::string> told;
     std::atomic<int> reports = 0;
-    at.runtime.on_stall([&](const std::string& text) {
+    at.runtime.notifier().on_stall([&](const std::string& text) {
       if (++reports == 1) told.set_value(text);
     });
     const Handle lonely =
@@ -115,7 +115,7 @@ void a_long_wait_is_reported(const RuntimePlace& at) {
     EXPECT_NE(report.find("receive from rank 1 with tag 42"), std::string::npos) << report;
     EXPECT_THROW(lonely.wait(), StalledError);
     EXPECT_EQ(reports, 1);
-    at.runtime.on_stall({});
+    at.runtime.notifier().on_stall({});
   }
   meet(at, "after the report");
 }

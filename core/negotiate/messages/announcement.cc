@@ -7,101 +7,55 @@
 namespace hvd {
 namespace {
 
-void write_ranks(ByteWriter& out, const std::vector<Rank>& ranks) {
-  out.put(static_cast<std::uint32_t>(ranks.size()));
-  for (const Rank rank : ranks) out.put(static_cast<std::int32_t>(rank));
+template <typename Io>
+void serialize_rank(Io& io, Fields<Io, Rank>& rank) {
+  io.number(rank);
+  if (Io::kReads && rank < 0) ByteReader::malformed("negative rank");
 }
 
-Rank read_rank(ByteReader& in) {
-  const auto rank = in.get<std::int32_t>();
-  if (rank < 0) ByteReader::malformed("negative rank");
-  return rank;
+template <typename Io>
+void serialize(Io& io, Fields<Io, Leaving>& leaving) {
+  serialize_rank(io, leaving.rank);
+  io.number(leaving.submissions);
 }
 
-void read_ranks(ByteReader& in, std::vector<Rank>& ranks) {
-  ranks.resize(in.get_count(sizeof(std::int32_t)));
-  for (Rank& rank : ranks) rank = read_rank(in);
+template <typename Io>
+void serialize(Io& io, Fields<Io, MissingRanks>& absence) {
+  io.number(absence.set);
+  io.text(absence.name);
+  io.duration(absence.held);
+  io.list(absence.missing, sizeof(Rank), [&](auto& rank) { serialize_rank(io, rank); });
 }
 
-template <typename T>
-void write_numbers(ByteWriter& out, const std::vector<T>& numbers) {
-  out.put(static_cast<std::uint32_t>(numbers.size()));
-  out.put_all(std::span(numbers));
+template <typename Io>
+void serialize(Io& io, Fields<Io, RankStatus>& status) {
+  serialize_rank(io, status.rank);
+  io.number(status.ask);
+  io.number(status.submissions);
+  io.text(status.last_submitted);
+  io.number(status.pending);
+  io.text(status.waits_for);
+  io.number(status.waits_number);
+  io.numbers(status.joins);
+  io.text(status.where);
 }
 
-template <typename T>
-void read_numbers(ByteReader& in, std::vector<T>& numbers) {
-  numbers.resize(in.get_count(sizeof(T)));
-  in.get_all(std::span(numbers));
-}
-
-void write_absence(ByteWriter& out, const MissingRanks& absence) {
-  out.put(absence.set);
-  out.put_string(absence.name);
-  write(out, absence.held);
-  write_ranks(out, absence.missing);
-}
-
-MissingRanks read_absence(ByteReader& in) {
-  MissingRanks absence;
-  absence.set = in.get<ProcessSetId>();
-  absence.name = in.get_string();
-  absence.held = read_duration(in);
-  read_ranks(in, absence.missing);
-  return absence;
-}
-
-void write_rank_status(ByteWriter& out, const RankStatus& rank_status) {
-  out.put(static_cast<std::int32_t>(rank_status.rank));
-  out.put(rank_status.ask);
-  out.put(rank_status.submissions);
-  out.put_string(rank_status.last_submitted);
-  out.put(rank_status.pending);
-  out.put_string(rank_status.waits_for);
-  out.put(rank_status.waits_number);
-  write_numbers(out, rank_status.joins);
-  out.put_string(rank_status.where);
-}
-
-RankStatus read_rank_status(ByteReader& in) {
-  RankStatus rank_status;
-  rank_status.rank = read_rank(in);
-  rank_status.ask = in.get<std::uint64_t>();
-  rank_status.submissions = in.get<std::uint64_t>();
-  rank_status.last_submitted = in.get_string();
-  rank_status.pending = in.get<std::uint64_t>();
-  rank_status.waits_for = in.get_string();
-  rank_status.waits_number = in.get<std::uint64_t>();
-  read_numbers(in, rank_status.joins);
-  rank_status.where = in.get_string();
-  return rank_status;
-}
-
-Variants read_variants(ByteReader& in) {
-  const auto count = in.get<std::uint8_t>();
-  if (count == 0 || count > kMaxVariants) ByteReader::malformed("number of variants");
-  Variants variants;
-  for (int i = 0; i < count; ++i) {
-    Variant variant;
-    variant.lowest = read_rank(in);
-    variant.count = in.get<std::int32_t>();
-    if (variant.count < 1) ByteReader::malformed("a variant nobody announced");
-    variant.request = read_request(in);
-    const Request& first = i > 0 ? variants.front().request : variant.request;
-    if (variant.request.name != first.name || variant.request.set != first.set) {
-      ByteReader::malformed("variants of two names");
-    }
-    variants.push_back(std::move(variant));
+template <typename Io>
+void serialize(Io& io, Fields<Io, Variants>& variants) {
+  auto count = static_cast<std::uint8_t>(variants.size());
+  io.number(count);
+  if constexpr (Io::kReads) {
+    if (count == 0 || count > kMaxVariants) ByteReader::malformed("number of variants");
+    variants.resize(count);
   }
-  return variants;
-}
-
-void write_variants(ByteWriter& out, const Variants& variants) {
-  out.put(static_cast<std::uint8_t>(variants.size()));
-  for (const Variant& variant : variants) {
-    out.put(static_cast<std::int32_t>(variant.lowest));
-    out.put(static_cast<std::int32_t>(variant.count));
-    write(out, variant.request);
+  const Request& first = variants.front().request;
+  for (auto& variant : variants) {
+    serialize_rank(io, variant.lowest);
+    io.number(variant.count);
+    if (Io::kReads && variant.count < 1) ByteReader::malformed("a variant nobody announced");
+    serialize(io, variant.request);
+    const bool same = variant.request.name == first.name && variant.request.set == first.set;
+    if (Io::kReads && !same) ByteReader::malformed("variants of two names");
   }
 }
 
@@ -138,60 +92,31 @@ void Announcement::clear() {
   rank_statuses.clear();
 }
 
-void write(ByteWriter& out, const Joining& joining) {
-  out.put(joining.set);
-  out.put(static_cast<std::int32_t>(joining.rank));
-  out.put(static_cast<std::uint8_t>(joining.joins_average ? 1 : 0));
+template <typename Io>
+void serialize(Io& io, Fields<Io, Joining>& joining) {
+  io.number(joining.set);
+  serialize_rank(io, joining.rank);
+  io.flag(joining.joins_average);
 }
 
-Joining read_joining(ByteReader& in) {
-  Joining joining;
-  joining.set = in.get<ProcessSetId>();
-  joining.rank = read_rank(in);
-  joining.joins_average = in.get_flag();
-  return joining;
+// The numbers are those of bytes that each item takes at least.
+template <typename Io>
+void serialize(Io& io, Fields<Io, Announcement>& announcement) {
+  const auto each = [&io](auto& item) { serialize(io, item); };
+  io.number(announcement.applied);
+  io.numbers(announcement.slots);
+  io.list(announcement.names, 1, each);
+  io.list(announcement.leaving, 12, each);
+  io.list(announcement.joined, 9, each);
+  io.numbers(announcement.finished);
+  io.list(announcement.absences, 20, each);
+  io.list(announcement.rank_statuses, 52, each);
+  if constexpr (Io::kReads) io.expect_end();
 }
 
-void write(ByteWriter& out, const Announcement& announcement) {
-  out.put(announcement.applied);
-  write_numbers(out, announcement.slots);
-  out.put(static_cast<std::uint32_t>(announcement.names.size()));
-  for (const Variants& variants : announcement.names) write_variants(out, variants);
-  out.put(static_cast<std::uint32_t>(announcement.leaving.size()));
-  for (const Leaving& one : announcement.leaving) {
-    out.put(static_cast<std::int32_t>(one.rank));
-    out.put(one.submissions);
-  }
-  out.put(static_cast<std::uint32_t>(announcement.joined.size()));
-  for (const Joining& joining : announcement.joined) write(out, joining);
-  write_numbers(out, announcement.finished);
-  out.put(static_cast<std::uint32_t>(announcement.absences.size()));
-  for (const MissingRanks& absence : announcement.absences) write_absence(out, absence);
-  out.put(static_cast<std::uint32_t>(announcement.rank_statuses.size()));
-  for (const RankStatus& rank_status : announcement.rank_statuses)
-    write_rank_status(out, rank_status);
-}
-
-void read_announcement(ByteReader& in, Announcement& announcement) {
-  announcement.clear();
-  announcement.applied = in.get<std::uint64_t>();
-  read_numbers(in, announcement.slots);
-  const std::size_t names = in.get_count(1);
-  for (std::size_t i = 0; i < names; ++i) announcement.names.push_back(read_variants(in));
-  announcement.leaving.resize(in.get_count(12));
-  for (Leaving& one : announcement.leaving) {
-    one.rank = read_rank(in);
-    one.submissions = in.get<std::uint64_t>();
-  }
-  announcement.joined.resize(in.get_count(9));
-  for (Joining& joining : announcement.joined) joining = read_joining(in);
-  read_numbers(in, announcement.finished);
-  const std::size_t absences = in.get_count(20);
-  for (std::size_t i = 0; i < absences; ++i) announcement.absences.push_back(read_absence(in));
-  const std::size_t rank_statuses = in.get_count(52);
-  for (std::size_t i = 0; i < rank_statuses; ++i)
-    announcement.rank_statuses.push_back(read_rank_status(in));
-  in.expect_end();
-}
+template void serialize(ByteWriter& io, const Joining& joining);
+template void serialize(ByteReader& io, Joining& joining);
+template void serialize(ByteWriter& io, const Announcement& announcement);
+template void serialize(ByteReader& io, Announcement& announcement);
 
 }  // namespace hvd

@@ -92,11 +92,11 @@ struct Announcement {
   friend bool operator==(const Announcement&, const Announcement&) = default;
 };
 
-void write(ByteWriter& out, const Joining& joining);
-Joining read_joining(ByteReader& in);
+template <typename Io>
+void serialize(Io& io, Fields<Io, Joining>& joining);
 
-void write(ByteWriter& out, const Announcement& announcement);
-// Reads into `announcement`, whose storage is reused. Throws PeerLostError on a malformed message.
-void read_announcement(ByteReader& in, Announcement& announcement);
+// The reader reuses the storage of `announcement`, and expects the end of the message behind it.
+template <typename Io>
+void serialize(Io& io, Fields<Io, Announcement>& announcement);
 
 }  // namespace hvd

@@ -1,5 +1,7 @@
 #include "core/negotiate/messages/message.h"
 
+#include <utility>
+
 namespace hvd {
 namespace {
 
@@ -8,18 +10,13 @@ constexpr unsigned kStatusCodeCount = 8;
 
 }  // namespace
 
-void write(ByteWriter& out, const MessageHeader& header) {
-  out.put(kMessageVersion);
-  out.put(header.epoch);
-  out.put(header.kind);
-}
-
-MessageHeader read_header(ByteReader& in) {
-  if (in.get<std::uint8_t>() != kMessageVersion) ByteReader::malformed("another version");
-  MessageHeader header;
-  header.epoch = in.get<std::uint32_t>();
-  header.kind = in.get_enum<MessageKind>(kMessageKindCount);
-  return header;
+template <typename Io>
+void serialize(Io& io, Fields<Io, MessageHeader>& header) {
+  std::uint8_t version = kMessageVersion;
+  io.number(version);
+  if (version != kMessageVersion) ByteReader::malformed("another version");
+  io.number(header.epoch);
+  io.choice(header.kind, kMessageKindCount);
 }
 
 bool is_observation(std::span<const std::byte> message) {
@@ -28,38 +25,29 @@ bool is_observation(std::span<const std::byte> message) {
          message[kKindAt] == static_cast<std::byte>(MessageKind::kObservation);
 }
 
-void write(ByteWriter& out, const Status& status) {
-  out.put(status.code());
-  out.put_string(status.message());
+template <typename Io>
+void serialize(Io& io, Fields<Io, Status>& status) {
+  StatusCode code = status.code();
+  std::string message = status.message();
+  io.choice(code, kStatusCodeCount);
+  io.text(message);
+  if constexpr (Io::kReads) {
+    if (code == StatusCode::kOk) ByteReader::malformed("a reason that is not an error");
+    status = {code, std::move(message)};
+  }
 }
 
-Status read_status(ByteReader& in) {
-  const auto code = in.get_enum<StatusCode>(kStatusCodeCount);
-  if (code == StatusCode::kOk) ByteReader::malformed("a reason that is not an error");
-  return {code, in.get_string()};
+template <typename Io>
+void serialize(Io& io, Fields<Io, AbortNotice>& notice) {
+  serialize(io, notice.why);
+  io.number(notice.lost);
 }
 
-void write(ByteWriter& out, Duration duration) {
-  out.put(static_cast<std::int64_t>(duration.count()));
-}
-
-Duration read_duration(ByteReader& in) {
-  constexpr std::int64_t kLongest = std::int64_t{1} << 61;  // 73 years in ns
-  const auto ticks = in.get<std::int64_t>();
-  if (ticks < 0 || ticks > kLongest) ByteReader::malformed("time out of range");
-  return Duration(ticks);
-}
-
-void write(ByteWriter& out, const AbortNotice& notice) {
-  write(out, notice.why);
-  out.put(notice.lost);
-}
-
-AbortNotice read_abort_notice(ByteReader& in) {
-  AbortNotice notice;
-  notice.why = read_status(in);
-  notice.lost = in.get<std::int32_t>();
-  return notice;
-}
+template void serialize(ByteWriter& io, const MessageHeader& header);
+template void serialize(ByteReader& io, MessageHeader& header);
+template void serialize(ByteWriter& io, const Status& status);
+template void serialize(ByteReader& io, Status& status);
+template void serialize(ByteWriter& io, const AbortNotice& notice);
+template void serialize(ByteReader& io, AbortNotice& notice);
 
 }  // namespace hvd

@@ -5,7 +5,6 @@
 #include <span>
 
 #include "core/base/bytes.h"
-#include "core/base/clock.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -34,20 +33,18 @@ struct AbortNotice {
   std::int32_t lost = -1;
 };
 
-void write(ByteWriter& out, const MessageHeader& header);
-// Throws PeerLostError on another version or an unknown kind.
-MessageHeader read_header(ByteReader& in);
+// Readers throw PeerLostError on what is malformed, here as below; of a header on another version
+// or an unknown kind.
+template <typename Io>
+void serialize(Io& io, Fields<Io, MessageHeader>& header);
 // Whether the message is one between observers. Any bytes.
 bool is_observation(std::span<const std::byte> message);
 
-void write(ByteWriter& out, const Status& status);
-Status read_status(ByteReader& in);
+// Of an error.
+template <typename Io>
+void serialize(Io& io, Fields<Io, Status>& status);
 
-void write(ByteWriter& out, Duration duration);
-// Not negative, and short enough to be added to any time.
-Duration read_duration(ByteReader& in);
-
-void write(ByteWriter& out, const AbortNotice& notice);
-AbortNotice read_abort_notice(ByteReader& in);
+template <typename Io>
+void serialize(Io& io, Fields<Io, AbortNotice>& notice);
 
 }  // namespace hvd

@@ -116,13 +116,6 @@ std::string text_of(const std::vector<std::int32_t>& numbers) {
   return to_string(Shape(numbers.begin(), numbers.end()));
 }
 
-// A scale that is not a number would make a request differ from itself.
-double read_scale(ByteReader& in) {
-  const auto scale = in.get<double>();
-  if (!std::isfinite(scale)) ByteReader::malformed("scale out of range");
-  return scale;
-}
-
 // A peer's shapes must not make numel_of(), bytes_of() or their sum throw or overflow later.
 void check_extents(const Shapes& shapes, DType dtype) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
@@ -134,21 +127,26 @@ void check_extents(const Shapes& shapes, DType dtype) {
   }
 }
 
-Shape read_shape(ByteReader& in) {
-  Shape shape(in.get_count(sizeof(std::int64_t)));
-  for (std::int64_t& extent : shape) extent = in.get<std::int64_t>();
-  return shape;
+// One offset per tensor or, when packed, none.
+template <typename Io>
+void serialize_place(Io& io, Fields<Io, Request>& request) {
+  auto& place = request.place;
+  io.number(place.arena);
+  if constexpr (Io::kReads) {
+    if (place.arena == 0) return;
+    if (request.kind != CollectiveKind::kAllreduce) ByteReader::malformed("place of no allreduce");
+    place.offsets.resize(request.shapes.size());
+  }
+  for (auto& offset : place.offsets) io.number(offset);
 }
 
-// One offset a tensor or, when packed, none.
-ArenaPlace read_place(ByteReader& in, const Request& request) {
-  ArenaPlace place;
-  place.arena = in.get<ArenaNumber>();
-  if (place.arena == 0) return place;
-  if (request.kind != CollectiveKind::kAllreduce) ByteReader::malformed("place of no allreduce");
-  place.offsets.resize(request.shapes.size());
-  for (std::uint64_t& offset : place.offsets) offset = in.get<std::uint64_t>();
-  return place;
+// What would make a request differ from itself, or arithmetic with it fail later.
+void check_values(const Request& request) {
+  if (request.kind == CollectiveKind::kJoin) ByteReader::malformed("a join is not a request here");
+  if (!std::isfinite(request.prescale) || !std::isfinite(request.postscale)) {
+    ByteReader::malformed("scale out of range");
+  }
+  check_extents(request.shapes, request.dtype);
 }
 
 bool ragged(CollectiveKind kind) {
@@ -200,56 +198,29 @@ const char* name_of(CollectiveKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-void write(ByteWriter& out, const Request& request) {
-  out.put_string(request.name);
-  out.put(request.kind);
-  out.put(request.dtype);
-  out.put(request.device);
-  out.put(request.set);
-  out.put(request.op);
-  out.put(static_cast<std::int32_t>(request.root));
-  out.put(request.prescale);
-  out.put(request.postscale);
-  out.put(request.wire);
-  out.put(static_cast<std::uint8_t>(request.automatic_name ? 1 : 0));
-  out.put(static_cast<std::uint32_t>(request.shapes.size()));
-  for (const Shape& shape : request.shapes) {
-    out.put(static_cast<std::uint32_t>(shape.size()));
-    for (const std::int64_t extent : shape) out.put(extent);
-  }
-  out.put(static_cast<std::uint32_t>(request.numbers.size()));
-  for (const std::int32_t number : request.numbers) out.put(number);
-  out.put(request.place.arena);
-  for (const std::uint64_t offset : request.place.offsets) out.put(offset);
-  out.put(static_cast<std::uint8_t>(request.flagged ? 1 : 0));
-  out.put_string(request.not_finite);
+template <typename Io>
+void serialize(Io& io, Fields<Io, Request>& request) {
+  io.text(request.name);
+  io.choice(request.kind, kCollectiveKindCount);
+  io.choice(request.dtype, kDTypeCount);
+  io.choice(request.device, kDeviceKindCount);
+  io.number(request.set);
+  io.choice(request.op, kReduceOpCount);
+  io.number(request.root);
+  io.number(request.prescale);
+  io.number(request.postscale);
+  io.choice(request.wire, kWireFormatCount);
+  io.flag(request.automatic_name);
+  io.list(request.shapes, sizeof(std::uint32_t), [&](auto& shape) { io.numbers(shape); });
+  if constexpr (Io::kReads) check_values(request);
+  io.numbers(request.numbers);
+  serialize_place(io, request);
+  io.flag(request.flagged);
+  io.text(request.not_finite);
 }
 
-Request read_request(ByteReader& in) {
-  Request request;
-  request.name = in.get_string();
-  request.kind = in.get_enum<CollectiveKind>(kCollectiveKindCount);
-  if (request.kind == CollectiveKind::kJoin) ByteReader::malformed("a join is not a request here");
-  request.dtype = in.get_enum<DType>(kDTypeCount);
-  request.device = in.get_enum<DeviceKind>(kDeviceKindCount);
-  request.set = in.get<ProcessSetId>();
-  request.op = in.get_enum<ReduceOp>(kReduceOpCount);
-  request.root = in.get<std::int32_t>();
-  request.prescale = read_scale(in);
-  request.postscale = read_scale(in);
-  request.wire = in.get_enum<WireFormat>(kWireFormatCount);
-  request.automatic_name = in.get_flag();
-  const std::size_t shapes = in.get_count(sizeof(std::uint32_t));
-  request.shapes.reserve(shapes);
-  for (std::size_t i = 0; i < shapes; ++i) request.shapes.push_back(read_shape(in));
-  check_extents(request.shapes, request.dtype);
-  request.numbers.resize(in.get_count(sizeof(std::int32_t)));
-  for (std::int32_t& number : request.numbers) number = in.get<std::int32_t>();
-  request.place = read_place(in, request);
-  request.flagged = in.get_flag();
-  request.not_finite = in.get_string();
-  return request;
-}
+template void serialize(ByteWriter& io, const Request& request);
+template void serialize(ByteReader& io, Request& request);
 
 // Names every member: a new one does not compile until it is compared here.
 bool agree(const Request& a, const Request& b) {

@@ -80,7 +80,7 @@ using ArenaNumber = std::uint64_t;
 // not at one place everywhere is packed.
 struct ArenaPlace {
   ArenaNumber arena = 0;               // 0 = packed
-  std::vector<std::uint64_t> offsets;  // bytes, one a tensor; none when packed
+  std::vector<std::uint64_t> offsets;  // bytes, one per tensor; none when packed
 
   friend bool operator==(const ArenaPlace&, const ArenaPlace&) = default;
 };
@@ -100,7 +100,7 @@ struct Request {
   double prescale = 1.0;
   double postscale = 1.0;
   WireFormat wire = WireFormat::kNone;  // allreduce only
-  // One a tensor; several are a group, which is announced, run and rejected as one. Allgather,
+  // One per tensor; several are a group, which is announced, run and rejected as one. Allgather,
   // alltoall, gather and scatter: without the first dimension.
   Shapes shapes;
   std::vector<std::int32_t> numbers;  // kAddSet and kRemoveSet only
@@ -121,7 +121,7 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-// Equal but for their places and flags.
+// Equal except for their places and flags.
 bool agree(const Request& a, const Request& b);
 
 // Two that agree become one: packed, unless both are at one place; flagged, if one of them is.
@@ -135,8 +135,8 @@ inline ProcessSetId removed_set(const Request& request) {
   return static_cast<ProcessSetId>(request.numbers.front());
 }
 
-void write(ByteWriter& out, const Request& request);
-Request read_request(ByteReader& in);
+template <typename Io>
+void serialize(Io& io, Fields<Io, Request>& request);
 
 // Says in which field two requests of one name differ, e.g.
 // "dtype: float32 on rank 0, float64 on rank 2". Empty when they are equal.

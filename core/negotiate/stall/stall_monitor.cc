@@ -24,7 +24,7 @@ StallFindings StallMonitor::check(TimePoint now, std::span<const Waiting> waitin
   for (const Waiting& one : waiting) {
     const auto known = watches_.find(one.round);
     Watch watch = known == watches_.end() ? Watch{now} : known->second;
-    watch.since = std::min(watch.since, now - one.before);
+    watch.since = std::min(watch.since, now - one.held);
     look(one, watch, now, findings);
     still.emplace(one.round, watch);
   }
@@ -36,7 +36,9 @@ StallFindings StallMonitor::check(TimePoint now, std::span<const Waiting> waitin
 void StallMonitor::look(const Waiting& waiting, Watch& watch, TimePoint now,
                         StallFindings& findings) const {
   const Duration held = now - watch.since;
-  if (held >= scale_ / 4) findings.held.push_back({waiting.name, waiting.round, held});
+  if (held < scale_ / 4) return;
+  const Waiting found{waiting.name, waiting.round, held};
+  findings.held.push_back(found);
   // Divided, not multiplied: limits that came in a message may be as long as they like.
   if (held >= scale_ / 2 && (held - scale_ / 2) / scale_ >= watch.asks) {
     watch.asks = (held - scale_ / 2) / scale_ + 1;
@@ -44,11 +46,10 @@ void StallMonitor::look(const Waiting& waiting, Watch& watch, TimePoint now,
   }
   if (warning_ > Duration::zero() && held / warning_ > watch.warnings) {
     watch.warnings = held / warning_;
-    findings.overdue.push_back({waiting.name, waiting.round, held});
+    findings.overdue.push_back(found);
   }
   const bool hopeless = limit_ > Duration::zero() && held >= limit_;
-  if (hopeless && !findings.hopeless)
-    findings.hopeless = Overdue{waiting.name, waiting.round, held};
+  if (hopeless && !findings.hopeless) findings.hopeless = found;
 }
 
 ParentWatch::Finding ParentWatch::check(TimePoint now, bool waits) {

@@ -14,22 +14,16 @@ namespace hvd {
 // Something that began and has not ended: a name that some ranks announced, a batch that runs.
 struct Waiting {
   std::string name;
-  std::uint64_t round = 0;             // tells one wait from the next
-  Duration before = Duration::zero();  // others have waited this long already
-};
-
-// A wait that became remarkable.
-struct Overdue {
-  std::string name;
-  std::uint64_t round = 0;
+  std::uint64_t round = 0;  // tells one wait from the next
+  // What check() gets: others have waited so long already. What it finds: it has lasted so long.
   Duration held = Duration::zero();
 };
 
 struct StallFindings {
-  std::vector<Overdue> held;        // for at least a quarter of the warning time
+  std::vector<Waiting> held;        // for at least a quarter of the warning time
   bool ask = false;                 // some wait comes near to its next warning
-  std::vector<Overdue> overdue;     // for the warning time; once every warning time
-  std::optional<Overdue> hopeless;  // for the limit
+  std::vector<Waiting> overdue;     // for the warning time; once every warning time
+  std::optional<Waiting> hopeless;  // for the limit
 };
 
 // Which waits last too long. Looks at them only now and then, so that waits which end in time cost

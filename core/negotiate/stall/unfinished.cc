@@ -40,7 +40,7 @@ BatchWatch::Findings BatchWatch::check(TimePoint now, std::span<const Unfinished
   std::vector<Waiting> waiting;
   for (const UnfinishedBatch& batch : batches) waiting.push_back({batch.name, batch.number});
   const StallFindings found = monitor_.check(now, waiting);
-  const auto not_done = [&](const Overdue& wait) {
+  const auto not_done = [&](const Waiting& wait) {
     const auto batch = std::find_if(batches.begin(), batches.end(),
                                     [&](const auto& one) { return one.number == wait.round; });
     return describe(*batch, now) + ", has not ended for " + seconds_text(wait.held);

@@ -23,7 +23,8 @@ struct UnfinishedBatch {
   std::string name = {};   // of its first tensor or group
   std::size_t others = 0;  // names besides
   Device device = {};
-  // When this rank announced the first of it; empty = all of it stands in for others' (join).
+  // When this rank announced the first of it; empty = this rank has joined and announced none of
+  // it.
   std::optional<TimePoint> since = {};
 };
 

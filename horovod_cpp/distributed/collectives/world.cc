@@ -51,11 +51,11 @@ ProcessSet World::global_process_set() {
 
 ProcessSet World::process_set(ProcessSetId id) {
   if (id == kWorldSet) return global_process_set();
-  return {shared_from_this(), id, runtime_->ranks_of(id)};
+  return {shared_from_this(), id, runtime_->sets().find(id)->ranks};
 }
 
 std::vector<ProcessSetId> World::process_set_ids() const {
-  return runtime_->process_set_ids();
+  return runtime_->sets().ids();
 }
 
 ProcessSet World::add_process_set(std::vector<Rank> ranks, const std::string& name) {
@@ -85,7 +85,7 @@ ProcessSet World::add_process_set(std::vector<Rank> ranks, const std::string& na
 
 // Collective: what kept ranks from making the set that they have just added, equal on all of them.
 std::string World::failures_of(ProcessSetId id) {
-  const Status mine = runtime_->failure_of(id);
+  const Status mine = runtime_->sets().find(id)->failure;
   const Tensor failed = Tensor::full({1}, mine.ok() ? 0 : 1, DType::kI64);
   const ProcessSet everyone = global_process_set();
   const std::string name = agreed_name(id);

@@ -9,6 +9,7 @@
 #include "core/base/bytes.h"
 #include "core/base/deadlines.h"
 #include "core/base/status.h"
+#include "core/runtime/coordinator.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 
 namespace hvd {
@@ -43,7 +44,7 @@ RankZeroSection::RankZeroSection(Duration timeout, const ProcessSet& process_set
     throw InvalidArgumentError("rank_zero_section: a timeout of " +
                                std::to_string(to_seconds(timeout)) + " s must be above 0");
   }
-  set_.world()->runtime().expect_wait_for_root(timeout);
+  set_.world()->runtime().coordinator().expect_wait_for_root(timeout);
 }
 
 RankZeroSection::~RankZeroSection() noexcept(false) {
@@ -68,7 +69,7 @@ void RankZeroSection::announce(bool failed, const std::string& error) {
   finished_ = true;
   message_ = message_of(failed, error);
   ended_ = broadcast_async_(message_, set_.ranks().front(), {.process_set = set_});
-  if (mine_) set_.world()->runtime().expect_wait_for_root(Duration::zero());
+  if (mine_) set_.world()->runtime().coordinator().expect_wait_for_root(Duration::zero());
 }
 
 // The rank that failed is likely to leave, and takes with it what the others did not get.

@@ -59,7 +59,7 @@ std::shared_ptr<Observability> make_observability(const Config& config, const To
 std::shared_ptr<Observability> observe(const Config& config, ControlPlane& control) {
   try {
     auto observability = make_observability(config, control.topology());
-    if (!config.timeline.empty()) observability->start_timeline(config.timeline);
+    if (!config.timeline.empty()) observability->timeline->start(config.timeline);
     return observability;
   } catch (const Error& error) {
     control.abort(error.status());
@@ -125,8 +125,8 @@ Agreed agree(World& world) {
 void begin_flight_recorder(World& world, std::int64_t job_number) {
   const std::string named = environment(kJobVariable).value_or("");
   const bool by_launcher = is_job_name(named) && !has_own_world();
-  world.options().observability->begin_flight_recorder(
-      by_launcher ? named : make_job_name(job_number), !by_launcher);
+  world.options().observability->recorder->begin(by_launcher ? named : make_job_name(job_number),
+                                                 !by_launcher);
 }
 
 void at_exit(int status, void*) {
@@ -183,8 +183,9 @@ class InitTurn {
 };
 
 void listen(Session& s, World& world) {
-  if (s.on_stall) world.runtime().on_stall(s.on_stall);
-  if (s.set_location_callback) world.runtime().set_location_callback(s.set_location_callback);
+  if (s.on_stall) world.runtime().notifier().on_stall(s.on_stall);
+  if (s.set_location_callback)
+    world.runtime().notifier().set_location_callback(s.set_location_callback);
 }
 
 void publish(Session& s, std::shared_ptr<World> world, Config config, bool homogeneous) {
@@ -245,7 +246,8 @@ void shutdown() {
   if (leaving == nullptr) return;
   leave(*leaving);
   if (s.config.stats && leaving->topology().rank == 0) {
-    std::fprintf(stderr, "%s\n", leaving->options().observability->summary().c_str());
+    std::fprintf(stderr, "%s\n",
+                 summary_line(leaving->options().observability->metrics->snapshot()).c_str());
   }
 }
 
@@ -273,7 +275,7 @@ void on_stall(std::function<void(const std::string&)> report) {
   Session& s = session();
   const std::lock_guard lock(s.mutex);
   s.on_stall = std::move(report);
-  if (const auto running = world_if_any()) running->runtime().on_stall(s.on_stall);
+  if (const auto running = world_if_any()) running->runtime().notifier().on_stall(s.on_stall);
 }
 
 void set_location_callback(std::function<std::string()> where) {
@@ -281,7 +283,7 @@ void set_location_callback(std::function<std::string()> where) {
   const std::lock_guard lock(s.mutex);
   s.set_location_callback = std::move(where);
   if (const auto running = world_if_any())
-    running->runtime().set_location_callback(s.set_location_callback);
+    running->runtime().notifier().set_location_callback(s.set_location_callback);
 }
 
 bool is_homogeneous() {
@@ -319,15 +321,15 @@ std::shared_ptr<Observability> observability() {
 }  // namespace
 
 void start_timeline(const std::string& path, std::optional<bool> mark_cycles) {
-  observability()->start_timeline(path, mark_cycles);
+  observability()->timeline->start(path, mark_cycles);
 }
 
 void stop_timeline() {
-  observability()->stop_timeline();
+  observability()->timeline->stop();
 }
 
 MetricsSnapshot metrics() {
-  return observability()->metrics();
+  return observability()->metrics->snapshot();
 }
 
 std::string summary() {
@@ -335,11 +337,11 @@ std::string summary() {
 }
 
 std::string metrics_text() {
-  return observability()->prometheus_text();
+  return to_prometheus_text(metrics());
 }
 
 void dump_flight_recorder(const std::string& path) {
-  observability()->dump_flight_recorder(path);
+  observability()->recorder->dump(path);
 }
 
 }  // namespace hvd

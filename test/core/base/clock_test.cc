@@ -52,7 +52,7 @@ TEST(ClockOffset, OldAnswersLoseTheirWorthAndThenTheirPlace) {
   ClockOffset clock;
   clock.add(sample(0, 1000, 10, 10));
   const TimePoint later = at(20) + seconds(100);
-  EXPECT_EQ(clock.at(later)->error, microseconds(10 + 1500));  // 15 us a second
+  EXPECT_EQ(clock.at(later)->error, microseconds(10 + 1500));  // 15 us per second
   const std::int64_t second = 100'000'000;
   clock.add(sample(second, 2000, 100, 100));
   EXPECT_EQ(clock.at(at(second + 200))->offset, microseconds(2000));

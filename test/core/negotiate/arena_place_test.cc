@@ -30,13 +30,13 @@ TEST(ArenaPlace, SurvivesTheWire) {
   for (const Request& request : {gradient("w"), placed(64), group}) {
     Bytes bytes;
     ByteWriter out(bytes);
-    write(out, request);
+    serialize(out, request);
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       ByteReader in({bytes.data(), size});
-      EXPECT_THROW(read_request(in), PeerLostError) << size;
+      EXPECT_THROW(deserialize<Request>(in), PeerLostError) << size;
     }
     ByteReader in(bytes);
-    EXPECT_EQ(read_request(in), request);
+    EXPECT_EQ(deserialize<Request>(in), request);
     in.expect_end();
   }
 }
@@ -46,9 +46,9 @@ TEST(ArenaPlace, BelongsToAllreducesOnly) {
   request.kind = CollectiveKind::kBroadcast;
   Bytes bytes;
   ByteWriter out(bytes);
-  write(out, request);
+  serialize(out, request);
   ByteReader in(bytes);
-  EXPECT_THROW(read_request(in), PeerLostError);
+  EXPECT_THROW(deserialize<Request>(in), PeerLostError);
 }
 
 TEST(ArenaPlace, OneThatIsNotEverywhereTheSameIsNone) {

@@ -14,7 +14,7 @@ using test::shared;
 Bytes encoded(const Decision& decision) {
   Bytes bytes;
   ByteWriter out(bytes);
-  write(out, decision);
+  serialize(out, decision);
   return bytes;
 }
 
@@ -41,7 +41,7 @@ TEST(Decision, SurvivesTheWireIntoUsedStorage) {
   const Bytes bytes = encoded(full_decision());
   Decision back = full_decision();
   ByteReader in(bytes);
-  read_decision(in, back);
+  serialize(in, back);
   EXPECT_EQ(back.number, 12u);
   ASSERT_EQ(back.steps.size(), 9u);
   EXPECT_EQ(std::get<ChangeSettings>(back.steps[0]).settings.fusion_threshold, 99u);
@@ -60,7 +60,7 @@ TEST(Decision, ThrowsOnEveryTruncation) {
   Decision back;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     ByteReader in({bytes.data(), size});
-    EXPECT_THROW(read_decision(in, back), PeerLostError) << size;
+    EXPECT_THROW(serialize(in, back), PeerLostError) << size;
   }
 }
 
@@ -70,7 +70,7 @@ TEST(Decision, RefusesAnUnknownStep) {
   Bytes bytes = encoded(decision);
   bytes.back() = std::byte{8};
   ByteReader in(bytes);
-  EXPECT_THROW(read_decision(in, decision), PeerLostError);
+  EXPECT_THROW(serialize(in, decision), PeerLostError);
 }
 
 }  // namespace

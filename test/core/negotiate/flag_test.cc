@@ -22,9 +22,9 @@ Request named(bool flagged) {
 TEST(Flag, SurvivesTheWireAndTheMerger) {
   Bytes bytes;
   ByteWriter out(bytes);
-  write(out, named(true));
+  serialize(out, named(true));
   ByteReader in(bytes);
-  EXPECT_EQ(read_request(in), named(true));
+  EXPECT_EQ(deserialize<Request>(in), named(true));
   for (const bool first : {false, true}) {
     Variants variants;
     merge(variants, {named(first), 0, 1});

@@ -109,10 +109,10 @@ TEST(FaultOf, ChecksDefinitionsOfSets) {
     return fault_of(change(CollectiveKind::kAddSet, std::move(ranks)), sets);
   };
   EXPECT_EQ(add({0, 3}), "");
-  EXPECT_EQ(add({}), "a process set of no ranks");
+  EXPECT_EQ(add({}), "a process set has at least one rank");
   EXPECT_EQ(add({1, 1}), "the ranks [1, 1] are not ascending");
-  EXPECT_EQ(add({2, 4}), "ranks [2, 4] in a world of 4");
-  EXPECT_EQ(add({-1, 2}), "ranks [-1, 2] in a world of 4");
+  EXPECT_EQ(add({2, 4}), "the ranks [2, 4] are not in a world of 4");
+  EXPECT_EQ(add({-1, 2}), "the ranks [-1, 2] are not in a world of 4");
   const auto remove = [&](std::vector<std::int32_t> numbers) {
     return fault_of(change(CollectiveKind::kRemoveSet, std::move(numbers)), sets);
   };

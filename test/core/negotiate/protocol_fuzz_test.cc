@@ -46,8 +46,8 @@ TEST(AlteredMessages, ThrowOrAreTaken) {
         const auto events = cluster.events();
         if (events.empty()) continue;
         const auto& event = events[random() % events.size()];
-        auto& mail = cluster.link(event.from, event.to);
-        if (!mail.empty() && random() % 4 == 0) alter(mail.front(), random);
+        auto& messages = cluster.link(event.from, event.to);
+        if (!messages.empty() && random() % 4 == 0) alter(messages.front(), random);
         cluster.perform(event);
       } catch (const PeerLostError&) {
         ++thrown;

@@ -103,8 +103,8 @@ TEST_F(RankProtocolTest, AFailureStopsEveryRankWithItsReason) {
 Bytes message_of(const Decision& decision, std::uint32_t epoch = 0) {
   Bytes bytes;
   ByteWriter out(bytes);
-  write(out, MessageHeader{MessageKind::kDecision, epoch});
-  write(out, decision);
+  serialize(out, MessageHeader{MessageKind::kDecision, epoch});
+  serialize(out, decision);
   return bytes;
 }
 
@@ -125,9 +125,9 @@ TEST_F(RankProtocolTest, WhatWasReadyBeforeADecisionIsSentUnderTheNumberBeforeIt
   const auto next_announcement = [&] {
     const Bytes bytes = rank.next_message().value().bytes;
     ByteReader in(bytes);
-    read_header(in);
+    deserialize<MessageHeader>(in);
     Announcement announcement;
-    read_announcement(in, announcement);
+    serialize(in, announcement);
     return announcement;
   };
   Decision decision;

@@ -65,7 +65,7 @@ TEST_F(ReadinessTrackerTest, NamesTheMissingRanksAsPreciselyAsItsChildrenTold) {
   readiness_.add(MissingRanks{0, "w", std::chrono::seconds(3), {4}}, kThreeAndFour, 1);
   EXPECT_EQ(readiness_.missing("w"), (std::vector<Rank>{1, 4}));
   ASSERT_EQ(readiness_.waiting().size(), 1u);
-  EXPECT_EQ(readiness_.waiting()[0].before, std::chrono::seconds(3));
+  EXPECT_EQ(readiness_.waiting()[0].held, std::chrono::seconds(3));
 }
 
 TEST_F(ReadinessTrackerTest, WaitsForANameThatOnlyAChildKnows) {

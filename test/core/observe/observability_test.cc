@@ -76,19 +76,19 @@ class ObservabilityTest : public testing::Test {
 
 void record_three_ranks(const std::string& path) {
   ObservedRanks ranks(3);
-  ranks.watch(0).start_timeline(path);
+  ranks.watch(0).timeline->start(path);
   ranks.sum("warm", 1);
   // Ranks follow once the log says so.
   const TimePoint limit = Clock::now() + std::chrono::seconds(20);
   do {
     ranks.sum("x", 5);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  } while (ranks.watch(0).metrics().ranks[2].totals.batches < 30 && Clock::now() < limit);
+  } while (ranks.watch(0).metrics->snapshot().ranks[2].totals.batches < 30 && Clock::now() < limit);
   ranks.sum("last", 1);
   ranks.shutdown();
 }
 
-// Rank 0 does not wait long for the last words of the others.
+// Rank 0 does not wait long for the final reports of the others.
 TEST_F(ObservabilityTest, TheTraceHasAllRanksUpToTheEnd) {
   const auto last_spans_of_a_job = [this] {
     record_three_ranks((folder / "trace.json").string());
@@ -108,9 +108,9 @@ TEST_F(ObservabilityTest, ATimelineIsStoppedWhileTheJobGoesOn) {
   const std::string path = (folder / "trace.json").string();
   ObservedRanks ranks(2);
   for (int round = 0; round < 2; ++round) {
-    for (const Rank rank : {0, 1}) ranks.watch(rank).start_timeline(path);
+    for (const Rank rank : {0, 1}) ranks.watch(rank).timeline->start(path);
     ranks.sum("x", 20);
-    for (const Rank rank : {0, 1}) ranks.watch(rank).stop_timeline();
+    for (const Rank rank : {0, 1}) ranks.watch(rank).timeline->stop();
     ranks.sum("after", 1);
     const json trace = read("trace.json");
     test::check_trace(trace);
@@ -125,10 +125,11 @@ TEST_F(ObservabilityTest, RankZeroKnowsTheWholeJobAtItsEnd) {
     ObservedRanks ranks(4);
     ranks.sum("x", 10);
     ranks.shutdown();
-    EXPECT_THAT(ranks.watch(0).summary(), HasSubstr("4 ranks, 10 batches on rank 0"));
-    EXPECT_THAT(ranks.watch(3).prometheus_text(),
+    EXPECT_THAT(summary_line(ranks.watch(0).metrics->snapshot()),
+                HasSubstr("4 ranks, 10 batches on rank 0"));
+    EXPECT_THAT(to_prometheus_text(ranks.watch(3).metrics->snapshot()),
                 HasSubstr("horovod_batches_total{rank=\"3\",kind=\"allreduce\"} 10\n"));
-    return ranks.watch(0).metrics();
+    return ranks.watch(0).metrics->snapshot();
   };
   const auto is_whole = [](const MetricsSnapshot& snapshot) {
     return std::ranges::all_of(snapshot.ranks, [](const RankMetrics& rank) {
@@ -151,7 +152,7 @@ TEST_F(ObservabilityTest, TheRankThatOthersWaitForIsNamed) {
       }
     });
     ranks.shutdown();
-    return ranks.watch(0).metrics();
+    return ranks.watch(0).metrics->snapshot();
   };
   // Other ranks are late when they get no time.
   const auto names_rank_1 = [](const MetricsSnapshot& snapshot) {
@@ -167,7 +168,7 @@ TEST_F(ObservabilityTest, AFailureLeavesTheLastOperationsOfEachRank) {
   ObservabilityOptions options;
   options.flight_recorder.base = folder.string();
   ObservedRanks ranks(3, options);
-  for (Rank rank = 0; rank < 3; ++rank) ranks.watch(rank).begin_flight_recorder("job", false);
+  for (Rank rank = 0; rank < 3; ++rank) ranks.watch(rank).recorder->begin("job", false);
   ranks.sum("x", 2);
   const Handle hanging = ranks[0].submit(allreduce("hanging", shared<float>({1})));
   ranks.world.kill(2);
@@ -185,15 +186,15 @@ TEST_F(ObservabilityTest, AWorldOfOneIsObservedToo) {
   ObservabilityOptions options;
   options.flight_recorder.base = folder.string();
   ObservedRanks ranks(1, options);
-  ranks.watch(0).start_timeline((folder / "trace.json").string());
+  ranks.watch(0).timeline->start((folder / "trace.json").string());
   ranks.sum("x", 3);
-  ranks.watch(0).stop_timeline();
-  ranks.watch(0).dump_flight_recorder((folder / "dump.json").string());
+  ranks.watch(0).timeline->stop();
+  ranks.watch(0).recorder->dump((folder / "dump.json").string());
   ranks.shutdown();
   EXPECT_EQ(test::spans_of(read("trace.json"), 0, "x").size(), 9u);
   EXPECT_EQ(read("dump.json")["operations"].size(), 3u);
-  EXPECT_EQ(ranks.watch(0).metrics().totals.batches, 3u);
-  EXPECT_THAT(ranks.watch(0).summary(), HasSubstr("1 rank, 3 batches"));
+  EXPECT_EQ(ranks.watch(0).metrics->snapshot().totals.batches, 3u);
+  EXPECT_THAT(summary_line(ranks.watch(0).metrics->snapshot()), HasSubstr("1 rank, 3 batches"));
 }
 
 }  // namespace

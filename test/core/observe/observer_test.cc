@@ -187,7 +187,7 @@ TEST(Coordinator, SleepsWhileThereIsNothingToDo) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return ranks.gate->passes() - before;
   };
-  const auto none = [](int passes) { return passes == 0; };  // no late mail, no heartbeat
+  const auto none = [](int passes) { return passes == 0; };  // no late message, no heartbeat
   EXPECT_EQ(test::first_good(passes_in_a_while, none), 0);
   ranks[1].submit(allreduce("late", shared<float>({1}))).wait();
   waiting.wait();

@@ -185,8 +185,10 @@ TEST_F(TimelineTest, MalformedBlocksAreRefused) {
   Bytes good;
   one.collect(good);
   for (std::size_t length = 0; length < good.size(); ++length) {
+    TimelineTracks::Records records;
+    TimelineTracks tracks(1, Clock::now(), false, records);
     try {
-      read_timeline(std::span(good).first(length), [](const TimelineEvent&) {});
+      tracks.add(std::span(good).first(length));
     } catch (const PeerLostError&) {
     }
   }
@@ -246,7 +248,7 @@ TEST_F(TimelineTest, AddsToTheFileWhileItRuns) {
 }
 
 // Rank 0 of two, both in this process.
-[[noreturn]] void record_for_ever(const std::string& path) {
+[[noreturn]] void record_forever(const std::string& path) {
   Timeline zero(0, {.flush_interval = microseconds(100)});
   Timeline one(1);
   zero.start(path);
@@ -264,7 +266,7 @@ TEST_F(TimelineTest, CanBeReadWheneverTheProcessIsKilled) {
   std::size_t records = 0;
   for (int round = 0; round < 50; ++round) {
     const pid_t child = fork();
-    if (child == 0) record_for_ever(path());
+    if (child == 0) record_forever(path());
     const std::size_t least = round == 0 ? 300'000 : 10;  // bytes
     while (!std::filesystem::exists(path()) || std::filesystem::file_size(path()) < least) {
       std::this_thread::sleep_for(microseconds(100));

@@ -18,7 +18,6 @@ using test::check_trace;
 using test::spans_of;
 using test::submission_of;
 using test::track_of;
-using Records = TimelineTracks::Records;
 
 const Status kNo(StatusCode::kMismatch, "\"two\" shapes");
 
@@ -29,9 +28,7 @@ class Tracks : public testing::Test {
   // What was recorded, as a trace.
   json trace() {
     const Bytes block = recorder.take();
-    if (!block.empty()) {
-      read_timeline(block, [&](const TimelineEvent& event) { tracks.apply(event, records); });
-    }
+    if (!block.empty()) tracks.add(block);
     std::string text = "[";
     for (const std::string& record : records) text += (text.size() == 1 ? "" : ",") + record;
     const json trace = json::parse(text + "]");
@@ -46,8 +43,8 @@ class Tracks : public testing::Test {
   }
 
   TimelineRecorder recorder{1000};
-  TimelineTracks tracks{3, at_us(0), false};
-  Records records;
+  TimelineTracks::Records records;
+  TimelineTracks tracks{3, at_us(0), false, records};
 };
 
 TEST_F(Tracks, ShowThePhasesOfATensorWithTheirTimes) {
@@ -87,7 +84,7 @@ TEST_F(Tracks, NameEveryKind) {
 TEST_F(Tracks, WhoWaitsIsInTheTraceAtOnce) {
   recorder.submitted(submission_of(1, "hangs", at_us(4)));
   EXPECT_EQ(spans_of(trace(), 3, "hangs"), (std::vector<std::string>{"NEGOTIATE_ALLREDUCE"}));
-  tracks.close(at_us(9), records);
+  tracks.close(at_us(9));
   const auto events = track_of(trace(), 3, "hangs");
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[1]["ts"], 9);
@@ -130,25 +127,25 @@ TEST_F(Tracks, FailuresSayWhy) {
 }
 
 TEST_F(Tracks, ClocksOfOtherRanksAreSetRight) {
-  tracks.set_clock({seconds(-2), microseconds(1)}, records);
+  tracks.set_clock({seconds(-2), microseconds(1)});
   BatchInfo batch = batch_of({{1, "a", 96, false, at_us(0)}}, 7, 2'000'000);
   recorder.finished(batch);
   const json all = trace();
   EXPECT_EQ(track_of(all, 3, "a")[0]["ts"], 10);
-  EXPECT_EQ(all[0]["name"], "CLOCK_OFFSET");
-  EXPECT_EQ(all[0]["args"], json::parse(R"({"offset_us":-2000000.0,"error_us":1.0})"));
-  tracks.set_clock({seconds(-2) + microseconds(1), microseconds(1)}, records);
+  EXPECT_EQ(all[2]["name"], "CLOCK_OFFSET");  // behind the names
+  EXPECT_EQ(all[2]["args"], json::parse(R"({"offset_us":-2000000.0,"error_us":1.0})"));
+  tracks.set_clock({seconds(-2) + microseconds(1), microseconds(1)});
   EXPECT_EQ(trace().size(), all.size());  // no news
 }
 
 TEST_F(Tracks, AClockThatMovesMakesNoSpansOverlap) {
-  tracks.set_clock({microseconds(30), microseconds(1)}, records);
+  tracks.set_clock({microseconds(30), microseconds(1)});
   live("a", 0);
   trace();
-  tracks.set_clock({microseconds(-30), microseconds(1)}, records);
+  tracks.set_clock({microseconds(-30), microseconds(1)});
   live("a", 41);
   EXPECT_EQ(spans_of(trace(), 3, "a").size(), 6u);
-  tracks.set_clock({seconds(-9), microseconds(1)}, records);
+  tracks.set_clock({seconds(-9), microseconds(1)});
   live("new", 0);  // before the trace began
   trace();
 }
@@ -168,10 +165,10 @@ TEST_F(Tracks, AutomaticNamesTakeTurns) {
 }
 
 TEST_F(Tracks, MarkBatchesWhenAsked) {
-  TimelineTracks marking(0, at_us(0), true);
+  TimelineTracks marking(0, at_us(0), true, records);
   recorder.finished(batch_of({{1, "a", 96, false, at_us(0)}}, 5));
-  read_timeline(recorder.take(),
-                [&](const TimelineEvent& event) { marking.apply(event, records); });
+  records.clear();
+  marking.add(recorder.take());
   const json mark = json::parse(records[0]);
   EXPECT_EQ(mark["name"], "CYCLE_START");
   EXPECT_EQ(mark["ts"], 10);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/negotiate/decision.h"
 #include "core/runtime/arena.h"
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/sim_ranks.h"

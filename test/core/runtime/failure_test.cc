@@ -13,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/deadlines.h"
 #include "core/base/status.h"
+#include "core/runtime/coordinator.h"
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/gated_control_plane.h"
 #include "test/core/runtime/sim_ranks.h"
@@ -121,7 +122,7 @@ std::vector<std::string> errors_of_a_stall() {
   for (const Rank rank : {0, 2}) {
     handles.push_back(ranks[rank].submit(allreduce("lonely", shared<float>({1}))));
   }
-  ranks[0].change_settings(
+  ranks[0].coordinator().change_settings(
       [](NegotiationSettings& settings) { settings.stall_limit = milliseconds(150); });
   std::vector<std::string> errors;
   for (const Handle& handle : handles) {
@@ -153,8 +154,9 @@ TEST(Stall, IsGivenUpAtTheLimitNamingTensorAndRank) {
 
 TEST(Settings, OfRank0ChangeForAllRanks) {
   SimRanks ranks(2);
-  EXPECT_THROW(ranks[1].change_settings([](NegotiationSettings&) {}), InvalidArgumentError);
-  ranks[0].change_settings([](NegotiationSettings& settings) {
+  EXPECT_THROW(ranks[1].coordinator().change_settings([](NegotiationSettings&) {}),
+               InvalidArgumentError);
+  ranks[0].coordinator().change_settings([](NegotiationSettings& settings) {
     settings.stall_warning = milliseconds(20);
     settings.stall_limit = milliseconds(80);
   });
@@ -169,8 +171,8 @@ TEST(Stall, BlamesNobodyWhoWaitsForRank0WhileThatIsExpected) {
   config.stall_limit = Duration::zero();
   std::atomic<bool> blamed = false;
   SimRanks ranks(2, {}, config);
-  ranks[0].on_stall([&](const std::string&) { blamed = true; });
-  ranks[0].expect_wait_for_root(seconds(30));
+  ranks[0].notifier().on_stall([&](const std::string&) { blamed = true; });
+  ranks[0].coordinator().expect_wait_for_root(seconds(30));
   const Handle waiting = ranks[1].submit(allreduce("x", shared<float>({1})));
   EXPECT_FALSE(waiting.wait_for(milliseconds(300)));
   EXPECT_FALSE(blamed);

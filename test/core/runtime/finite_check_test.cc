@@ -1,5 +1,3 @@
-#include "core/runtime/finite_check.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 
 #include "core/base/half.h"
 #include "core/base/status.h"
+#include "core/runtime/submission.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/core/runtime/submissions.h"
 #include "test/support/run_ranks.h"

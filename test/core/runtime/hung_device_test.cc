@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/runtime/coordinator.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/core/runtime/watched_device.h"
 #include "test/support/run_ranks.h"
@@ -168,7 +169,7 @@ TEST_F(HungDevice, OneRankWaitsForEverIfItIsToldTo) {
 TEST_F(HungDevice, OfAnotherRankThanTheFirstEndsTheJob) {
   SimRanks ranks = ranks_of(2, deferred_for(seconds(0), seconds(0)), {0});
   const std::vector<Handle> handles = start(ranks, "weights");
-  ranks[0].change_settings(
+  ranks[0].coordinator().change_settings(
       [](NegotiationSettings& settings) { settings.stall_limit = seconds(1); });
   EXPECT_THAT(error_of(handles[1]), HasSubstr("stalled, giving up: "));
   while (ranks[0].stopped().ok()) std::this_thread::sleep_for(milliseconds(1));

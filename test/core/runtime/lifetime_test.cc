@@ -44,7 +44,7 @@ TEST(Shutdown, FailsWhatIsPendingAndNamesWhoLeft) {
 // Who waits for a rank that left reads who it was, what for, where, and what helps.
 TEST(Shutdown, TellsThoseWhoWaitWhatToDoNext) {
   SimRanks ranks(2);
-  ranks[0].set_location_callback([] { return "m.py:82 in train"; });
+  ranks[0].notifier().set_location_callback([] { return "m.py:82 in train"; });
   run_ranks(2, [&](Rank rank) {
     ranks[rank].submit(allreduce("allreduce.step", shared<float>({1}))).wait();
   });
@@ -71,7 +71,7 @@ TEST(Shutdown, DoesNotWaitForAProgramThatCannotSayWhereItIs) {
   test::Gate gate;  // outlives the thread that is held up at it
   gate.close();
   SimRanks ranks(2);
-  ranks[0].set_location_callback([&] {
+  ranks[0].notifier().set_location_callback([&] {
     gate.pass();
     return "never in time";
   });
@@ -151,7 +151,8 @@ std::size_t count_entries(const char* directory) {
 
 void use_everything(int round) {
   SimRanks ranks(3, {.asynchronous = round % 2 == 1});
-  for (Rank rank = 0; rank < 3; ++rank) ranks[rank].set_location_callback([] { return "here"; });
+  for (Rank rank = 0; rank < 3; ++rank)
+    ranks[rank].notifier().set_location_callback([] { return "here"; });
   run_ranks(3, [&](Rank rank) {
     const auto values = shared<float>({1});
     ranks[rank].submit(allreduce("x", values)).wait();

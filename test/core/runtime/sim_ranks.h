@@ -12,7 +12,7 @@
 
 namespace hvd::test {
 
-// One Runtime a rank, meeting in memory.
+// One Runtime per rank, meeting in memory.
 class SimRanks {
  public:
   using Wrap = std::function<std::unique_ptr<Collective>(Rank, std::unique_ptr<Collective>)>;

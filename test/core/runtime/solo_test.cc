@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/runtime/coordinator.h"
 #include "core/runtime/runtime.h"
 #include "ops/self/self_backend.h"
 #include "test/core/runtime/submissions.h"
@@ -62,13 +63,13 @@ TEST_F(SoloRank, RunsEveryKindAtOnce) {
 
 TEST_F(SoloRank, HasProcessSetsOfItself) {
   const auto set = static_cast<ProcessSetId>(run(test::add_set("set", {0})).number);
-  EXPECT_EQ(runtime->process_set_ids(), (std::vector<ProcessSetId>{0, set}));
-  EXPECT_EQ(runtime->ranks_of(set), (std::vector<Rank>{0}));
+  EXPECT_EQ(runtime->sets().ids(), (std::vector<ProcessSetId>{0, set}));
+  EXPECT_EQ(runtime->sets().find(set)->ranks, (std::vector<Rank>{0}));
   const auto values = shared<float>({3});
   run(test::in_set(set, test::allreduce("x", values, ReduceOp::kAverage)));
   EXPECT_EQ(values->front(), 3);
   run(test::remove_set("away", set));
-  EXPECT_THROW(runtime->ranks_of(set), InvalidArgumentError);
+  EXPECT_THROW(runtime->sets().find(set), InvalidArgumentError);
   EXPECT_THROW(runtime->submit(test::remove_set("again", set)), InvalidArgumentError);
   EXPECT_NE(run(test::add_set("other", {0})).number, static_cast<std::int64_t>(set));
   EXPECT_THROW(runtime->submit(test::add_set("wrong", {1})), InvalidArgumentError);
@@ -92,9 +93,9 @@ TEST_F(SoloRank, SendsToItselfInAnyOrder) {
 
 TEST_F(SoloRank, TakesWhatIsForOthers) {
   bool changed = false;
-  runtime->expect_wait_for_root(std::chrono::seconds(1));
-  runtime->change_settings([&](NegotiationSettings&) { changed = true; });
-  runtime->set_location_callback([] { return "here"; });
+  runtime->coordinator().expect_wait_for_root(std::chrono::seconds(1));
+  runtime->coordinator().change_settings([&](NegotiationSettings&) { changed = true; });
+  runtime->notifier().set_location_callback([] { return "here"; });
   run(test::barrier("x"));
   EXPECT_TRUE(changed);
 }

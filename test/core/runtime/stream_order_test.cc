@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/negotiate/decision.h"
 #include "core/runtime/completion.h"
 #include "test/core/runtime/watched_device.h"
 #include "test/support/run_ranks.h"

@@ -43,7 +43,7 @@ TEST_P(RuntimeTransfers, ThatWaitTooLongFailAloneAndSayForWhom) {
   reported.close();
   std::vector<std::string> reports;
   SimRanks ranks(2, options());
-  ranks[0].on_stall([&](const std::string& text) {
+  ranks[0].notifier().on_stall([&](const std::string& text) {
     reports.push_back(text);
     reported.open();
   });

@@ -49,7 +49,7 @@ TEST(OutputFile, PipesOfThisProcessArePossible) {
   EXPECT_EQ(got, 'x');
 }
 
-// Opening one waits for a reader, for ever.
+// Opening one waits for a reader, forever.
 TEST(OutputFile, APipeThatNobodyReadsIsAnError) {
   const TemporaryFolder folder;
   ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);

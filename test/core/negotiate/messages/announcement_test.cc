@@ -41,27 +41,27 @@ Announcement full_announcement() {
 TEST(Announcement, SurvivesTheWireIntoUsedStorage) {
   Bytes bytes;
   ByteWriter out(bytes);
-  write(out, full_announcement());
+  serialize(out, full_announcement());
   Announcement back;
   back.slots = {9, 9, 9, 9, 9};
   back.leaving = {{1, 0}, {2, 7}};
   ByteReader in(bytes);
-  read_announcement(in, back);
+  serialize(in, back);
   EXPECT_EQ(back, full_announcement());
 }
 
 TEST(Announcement, ThrowsOnEveryTruncationAndOnTrailingBytes) {
   Bytes bytes;
   ByteWriter out(bytes);
-  write(out, full_announcement());
+  serialize(out, full_announcement());
   Announcement back;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     ByteReader in({bytes.data(), size});
-    EXPECT_THROW(read_announcement(in, back), PeerLostError) << size;
+    EXPECT_THROW(serialize(in, back), PeerLostError) << size;
   }
   bytes.push_back(std::byte{0});
   ByteReader in(bytes);
-  EXPECT_THROW(read_announcement(in, back), PeerLostError);
+  EXPECT_THROW(serialize(in, back), PeerLostError);
 }
 
 TEST(Announcement, RefusesVariantsOfTwoNamesOrProcessSets) {
@@ -72,9 +72,9 @@ TEST(Announcement, RefusesVariantsOfTwoNamesOrProcessSets) {
     announcement.names = {{{gradient("a"), 0, 1}, {other, 1, 1}}};
     Bytes bytes;
     ByteWriter out(bytes);
-    write(out, announcement);
+    serialize(out, announcement);
     ByteReader in(bytes);
-    EXPECT_THROW(read_announcement(in, announcement), PeerLostError);
+    EXPECT_THROW(serialize(in, announcement), PeerLostError);
   }
 }
 

@@ -75,14 +75,14 @@ Request full_request() {
 Bytes encoded(const Request& request) {
   Bytes bytes;
   ByteWriter out(bytes);
-  write(out, request);
+  serialize(out, request);
   return bytes;
 }
 
 TEST(Request, SurvivesTheWire) {
   const Bytes bytes = encoded(full_request());
   ByteReader in(bytes);
-  EXPECT_EQ(read_request(in), full_request());
+  EXPECT_EQ(deserialize<Request>(in), full_request());
   in.expect_end();
 }
 
@@ -90,7 +90,7 @@ TEST(Request, ThrowsOnEveryTruncation) {
   const Bytes bytes = encoded(full_request());
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     ByteReader in({bytes.data(), size});
-    EXPECT_THROW(read_request(in), PeerLostError) << size;
+    EXPECT_THROW(deserialize<Request>(in), PeerLostError) << size;
   }
 }
 
@@ -99,7 +99,7 @@ TEST(Request, RefusesAShapeWhoseBytesOverflow) {
   request.shapes = {{std::int64_t{1} << 40, std::int64_t{1} << 30}};
   const Bytes bytes = encoded(request);
   ByteReader in(bytes);
-  EXPECT_THROW(read_request(in), PeerLostError);
+  EXPECT_THROW(deserialize<Request>(in), PeerLostError);
 }
 
 TEST(Request, RefusesANegativeExtent) {
@@ -107,7 +107,7 @@ TEST(Request, RefusesANegativeExtent) {
   request.shapes = {{-1}};
   const Bytes bytes = encoded(request);
   ByteReader in(bytes);
-  EXPECT_THROW(read_request(in), PeerLostError);
+  EXPECT_THROW(deserialize<Request>(in), PeerLostError);
 }
 
 TEST(DescribeDifference, IsEmptyForEqualRequests) {
@@ -163,7 +163,7 @@ TEST(Request, RefusesScalesThatAreNotNumbersAndJoins) {
   for (const Request& refused : {request, join}) {
     const Bytes bytes = encoded(refused);
     ByteReader in(bytes);
-    EXPECT_THROW(read_request(in), PeerLostError);
+    EXPECT_THROW(deserialize<Request>(in), PeerLostError);
   }
 }
 
@@ -172,7 +172,7 @@ TEST(Request, RefusesAGroupWhoseBytesOverflow) {
   request.shapes = {{std::int64_t{1} << 59}, {std::int64_t{1} << 59}, {std::int64_t{1} << 59}};
   const Bytes bytes = encoded(request);
   ByteReader in(bytes);
-  EXPECT_THROW(read_request(in), PeerLostError);
+  EXPECT_THROW(deserialize<Request>(in), PeerLostError);
 }
 
 TEST(DescribeDifference, SaysThatAllgatherMayDifferInItsFirstDimension) {

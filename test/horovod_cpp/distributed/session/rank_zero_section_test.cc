@@ -115,7 +115,7 @@ TEST(RankZeroSection, TheOthersAreNotStalledMeanwhile) {
         if (all.rank() == 1) begun.wait();
         RankZeroSection section(kLong, all);
         if (section.mine()) {
-          all.world()->runtime().on_stall([&](const std::string&) { stalled = true; });
+          all.world()->runtime().notifier().on_stall([&](const std::string&) { stalled = true; });
           begun.count_down();
           std::this_thread::sleep_for(std::chrono::milliseconds(400));
           EXPECT_FALSE(stalled);

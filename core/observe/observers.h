@@ -4,26 +4,44 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
+#include "core/base/status.h"
 #include "core/base/topology.h"
 #include "core/negotiate/effects.h"
 #include "core/observe/observer.h"
 
 namespace hvd {
 
-// What observers of different ranks say to each other: each rank sends what it collected to rank 0
-// now and then (at most ten times a second, and at most ten thousand reports a second in all), and
+// All observers of one Runtime, and what those of different ranks say to each other. An event costs
+// a branch where there are none. Each rank sends what its observers collected to rank 0 now and
+// then (at most ten times per second, and at most ten thousand reports per second in all), and
 // while the log says "observed" measures its clock against rank 0's. A value machine without clock
 // and transport: time and messages go in, messages come out.
-class TelemetryChannel {
+class Observers {
  public:
-  TelemetryChannel(ObserverList observers, const Topology& topology, std::uint32_t epoch);
+  Observers(ObserverList observers, const Topology& topology, std::uint32_t epoch = 0);
 
-  // Something happened that observers may want to tell.
-  void touch() { touched_ = true; }
+  // -- events; see Observer.
+
+  bool empty() const { return observers_.empty(); }
+  void submitted(const SubmissionInfo& submission);
+  // These set the batch's times to now.
+  void negotiated(BatchInfo& batch);
+  void started(BatchInfo& batch);
+  // The batch has its stats by now.
+  void finished(BatchInfo& batch);
+  void failed(std::uint64_t ticket, std::string_view name, const Status& why);
+  // Once, when the log said stop or the coordinator gave up.
+  void stopped(const Status& why, bool orderly);
+  // Rank 0: NegotiationSettings::observed should be this from now on.
+  bool wants_observed() const;
+
+  // -- telemetry: messages for which is_observation() is true, sent past the tree.
+
   // Time passes, next_deadline() at the latest; `observed` is what the log says.
   void tick(TimePoint now, bool observed);
   // After Observer::stopped() and everything that finished or failed: this rank's final report goes
@@ -45,6 +63,7 @@ class TelemetryChannel {
   enum class Note : std::uint8_t { kCollected = 0, kFinalReport = 1, kAsk = 2, kAnswer = 3 };
 
   bool root() const { return rank_ == 0; }
+  void tell(BatchInfo& batch, TimePoint& when, void (Observer::*event)(const BatchInfo&));
   void collect(TimePoint now, Note note);
   void receive_collected(Rank from, ByteReader& in);
   void ask(TimePoint now);

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-class Verdict : public testing::Test {
+class StallDiagnosisTest : public testing::Test {
  protected:
   static NegotiationSettings settings(int limit = 0) {
     NegotiationSettings settings;
@@ -50,7 +50,7 @@ class Verdict : public testing::Test {
   std::mt19937 random_{3};
 };
 
-TEST_F(Verdict, SlowIsWhoAnswersAndWaitsForNothing) {
+TEST_F(StallDiagnosisTest, SlowIsWhoAnswersAndWaitsForNothing) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings());
   cluster.set_where(2, "train.py:12");
   submit(cluster, {0, 1, 2}, gradient("before"));
@@ -64,7 +64,7 @@ TEST_F(Verdict, SlowIsWhoAnswersAndWaitsForNothing) {
                       "'before'  at train.py:12  (submission 1)\n  -> a slow step, a call")));
 }
 
-TEST_F(Verdict, WentADifferentWayIsWhoWaitsForWhatOthersDidNotSubmit) {
+TEST_F(StallDiagnosisTest, WentADifferentWayIsWhoWaitsForWhatOthersDidNotSubmit) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings());
   submit(cluster, {0, 1}, gradient("model/w"));
   submit(cluster, {2}, gradient("model_1/w"));
@@ -75,7 +75,7 @@ TEST_F(Verdict, WentADifferentWayIsWhoWaitsForWhatOthersDidNotSubmit) {
                                           "        waiting in 'model_1/w' for ranks 0 and 1")));
 }
 
-TEST_F(Verdict, WhoDoesNotAnswerIsStoppedOrGone) {
+TEST_F(StallDiagnosisTest, WhoDoesNotAnswerIsStoppedOrGone) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings());
   submit(cluster, {0, 1}, gradient("w"));
   cluster.mute(2);
@@ -85,7 +85,7 @@ TEST_F(Verdict, WhoDoesNotAnswerIsStoppedOrGone) {
                                            HasSubstr("\n  rank 2         no answer: stopped")));
 }
 
-TEST_F(Verdict, WhoIsReachedThroughASilentRankIsNotBlamed) {
+TEST_F(StallDiagnosisTest, WhoIsReachedThroughASilentRankIsNotBlamed) {
   LockStepCluster cluster(trees_of({0, 0, 0, 2}), settings());
   submit(cluster, {0, 1}, gradient("w"));
   cluster.mute(2);
@@ -97,7 +97,7 @@ TEST_F(Verdict, WhoIsReachedThroughASilentRankIsNotBlamed) {
                     HasSubstr("\n  rank 3         cannot be asked: reached through rank 2")));
 }
 
-TEST_F(Verdict, AnotherStallDoesNotMakeThoseSilentWhoAnswered) {
+TEST_F(StallDiagnosisTest, AnotherStallDoesNotMakeThoseSilentWhoAnswered) {
   LockStepCluster cluster(trees_of({0, 0, 0}), settings());
   submit(cluster, {0}, gradient("w"));
   wait(cluster, 28);
@@ -106,7 +106,7 @@ TEST_F(Verdict, AnotherStallDoesNotMakeThoseSilentWhoAnswered) {
   EXPECT_THAT(cluster.reports(0), AllOf(Not(IsEmpty()), Each(Not(HasSubstr("does not answer")))));
 }
 
-TEST_F(Verdict, JoinedIsWhoWaitsInJoinOfAnotherSet) {
+TEST_F(StallDiagnosisTest, JoinedIsWhoWaitsInJoinOfAnotherSet) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings());
   const ProcessSetId set = add_set(cluster, {0, 2});
   cluster.join(2);
@@ -120,7 +120,7 @@ TEST_F(Verdict, JoinedIsWhoWaitsInJoinOfAnotherSet) {
                     HasSubstr("\n  rank 2  joined the world; last submitted")));
 }
 
-TEST_F(Verdict, AJoinThatWaitsForASubmissionSaysWhichOne) {
+TEST_F(StallDiagnosisTest, AJoinThatWaitsForASubmissionSaysWhichOne) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings());
   submit(cluster, {2}, gradient("v"));
   cluster.join(2);
@@ -131,7 +131,7 @@ TEST_F(Verdict, AJoinThatWaitsForASubmissionSaysWhichOne) {
                   HasSubstr("rank 2         in join(), but waiting in 'v' for ranks 0 and 1")));
 }
 
-TEST_F(Verdict, WhoHasJoinedIsNotMissing) {
+TEST_F(StallDiagnosisTest, WhoHasJoinedIsNotMissing) {
   LockStepCluster cluster(trees_of({0, 0, 0, 2}), settings());
   cluster.join(3);
   submit(cluster, {0, 1}, gradient("w"));
@@ -142,7 +142,7 @@ TEST_F(Verdict, WhoHasJoinedIsNotMissing) {
 }
 
 // What a node said about missing ranks before a join does not count any more: it says so again.
-TEST_F(Verdict, NamesMissingRanksExactlyAfterAJoinElsewhere) {
+TEST_F(StallDiagnosisTest, NamesMissingRanksExactlyAfterAJoinElsewhere) {
   using Kind = LockStepCluster::Event::Kind;
   LockStepCluster cluster(trees_of({0, 0, 1, 1, 0}), settings());
   submit(cluster, {0, 1, 2}, gradient("w"));
@@ -157,7 +157,7 @@ TEST_F(Verdict, NamesMissingRanksExactlyAfterAJoinElsewhere) {
               AllOf(HasSubstr("rank 3 is late\n  ranks 0 to 2  waiting in 'w' for rank 3 ")));
 }
 
-TEST_F(Verdict, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
+TEST_F(StallDiagnosisTest, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
   cluster.join(1);
   wait(cluster, 70);
@@ -172,7 +172,7 @@ TEST_F(Verdict, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
   EXPECT_EQ(cluster.stopped(1)->why.code(), StatusCode::kStalled);
 }
 
-TEST_F(Verdict, AJoinMayWaitAsLongAsTheOthersRunSomething) {
+TEST_F(StallDiagnosisTest, AJoinMayWaitAsLongAsTheOthersRunSomething) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
   cluster.join(1);
   for (int step = 0; step < 100; ++step) {
@@ -183,7 +183,7 @@ TEST_F(Verdict, AJoinMayWaitAsLongAsTheOthersRunSomething) {
   EXPECT_FALSE(cluster.stopped(0));
 }
 
-TEST_F(Verdict, WaitsForRankZeroThatItAnnouncedAreNeitherReportedNorGivenUp) {
+TEST_F(StallDiagnosisTest, WaitsForRankZeroThatItAnnouncedAreNeitherReportedNorGivenUp) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
   cluster.rank(0).expect_wait_for_root(cluster.now() + seconds(1000));
   submit(cluster, {1, 2}, gradient("w"));
@@ -199,7 +199,7 @@ TEST_F(Verdict, WaitsForRankZeroThatItAnnouncedAreNeitherReportedNorGivenUp) {
   EXPECT_TRUE(cluster.stopped(0));
 }
 
-TEST_F(Verdict, OthersAreBlamedWhileRankZeroIsExpectedToBeLate) {
+TEST_F(StallDiagnosisTest, OthersAreBlamedWhileRankZeroIsExpectedToBeLate) {
   LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
   cluster.rank(0).expect_wait_for_root(cluster.now() + seconds(1000));
   submit(cluster, {1}, gradient("w"));
@@ -211,7 +211,7 @@ TEST_F(Verdict, OthersAreBlamedWhileRankZeroIsExpectedToBeLate) {
                     HasSubstr("rank 2  busy outside the engine")));
 }
 
-TEST_F(Verdict, OnlyRankZeroMayBeExpected) {
+TEST_F(StallDiagnosisTest, OnlyRankZeroMayBeExpected) {
   LockStepCluster cluster(trees_of({0, 0}), settings());
   EXPECT_THROW(cluster.rank(1).expect_wait_for_root(cluster.now()), InvalidArgumentError);
 }

@@ -1,4 +1,4 @@
-#include "core/observe/telemetry_channel.h"
+#include "core/observe/observers.h"
 
 #include <algorithm>
 #include <string>
@@ -47,8 +47,7 @@ std::optional<ClockEstimate> get_clock(ByteReader& in) {
 
 }  // namespace
 
-TelemetryChannel::TelemetryChannel(ObserverList observers, const Topology& topology,
-                                   std::uint32_t epoch)
+Observers::Observers(ObserverList observers, const Topology& topology, std::uint32_t epoch)
     : observers_(std::move(observers)),
       rank_(topology.rank),
       size_(topology.size),
@@ -56,7 +55,45 @@ TelemetryChannel::TelemetryChannel(ObserverList observers, const Topology& topol
       alone_(observers_.empty() || topology.size == 1),
       talks_(root() ? static_cast<std::size_t>(topology.size) : 0) {}
 
-void TelemetryChannel::tick(TimePoint now, bool observed) {
+void Observers::submitted(const SubmissionInfo& submission) {
+  for (const auto& observer : observers_) observer->submitted(submission);
+}
+
+void Observers::negotiated(BatchInfo& batch) {
+  tell(batch, batch.negotiated, &Observer::negotiated);
+}
+
+void Observers::started(BatchInfo& batch) {
+  tell(batch, batch.started, &Observer::started);
+}
+
+void Observers::finished(BatchInfo& batch) {
+  tell(batch, batch.finished, &Observer::finished);
+  touched_ = true;
+}
+
+void Observers::tell(BatchInfo& batch, TimePoint& when, void (Observer::*event)(const BatchInfo&)) {
+  if (observers_.empty()) return;
+  when = Clock::now();
+  for (const auto& observer : observers_) ((*observer).*event)(batch);
+}
+
+void Observers::failed(std::uint64_t ticket, std::string_view name, const Status& why) {
+  if (observers_.empty()) return;
+  const TimePoint now = Clock::now();
+  for (const auto& observer : observers_) observer->failed(ticket, name, why, now);
+  touched_ = true;
+}
+
+void Observers::stopped(const Status& why, bool orderly) {
+  for (const auto& observer : observers_) observer->stopped(why, orderly);
+}
+
+bool Observers::wants_observed() const {
+  return std::ranges::any_of(observers_, [](const auto& one) { return one->wants_observed(); });
+}
+
+void Observers::tick(TimePoint now, bool observed) {
   if (left_) return;
   const bool changed = std::exchange(observed_, observed) != observed;
   if (changed) {
@@ -75,13 +112,13 @@ void TelemetryChannel::tick(TimePoint now, bool observed) {
   }
 }
 
-void TelemetryChannel::leave(TimePoint now, bool orderly) {
+void Observers::leave(TimePoint now, bool orderly) {
   if (std::exchange(left_, true) || alone_) return;
   settle_deadline_ = orderly ? now + kLastReportsLimit : now;
   if (!root()) collect(now, Note::kFinalReport);
 }
 
-void TelemetryChannel::collect(TimePoint now, Note note) {
+void Observers::collect(TimePoint now, Note note) {
   touched_ = false;
   next_collect_ = now + collect_interval(size_);
   Bytes message = begin(note);
@@ -100,10 +137,10 @@ void TelemetryChannel::collect(TimePoint now, Note note) {
   outbox_.push_back({0, std::move(message)});
 }
 
-void TelemetryChannel::receive(Rank from, std::span<const std::byte> message, TimePoint now) {
+void Observers::receive(Rank from, std::span<const std::byte> message, TimePoint now) {
   if (observers_.empty()) return;
   ByteReader in(message);
-  if (read_header(in).epoch != epoch_) return;
+  if (deserialize<MessageHeader>(in).epoch != epoch_) return;
   if (from < 0 || from >= size_ || from == rank_) ByteReader::malformed("an observation of nobody");
   const Note note = in.get_enum<Note>(kNoteCount);
   if (root() == (note == Note::kAnswer)) ByteReader::malformed("an observation for another rank");
@@ -116,7 +153,7 @@ void TelemetryChannel::receive(Rank from, std::span<const std::byte> message, Ti
   receive_collected(from, in);
 }
 
-void TelemetryChannel::receive_collected(Rank from, ByteReader& in) {
+void Observers::receive_collected(Rank from, ByteReader& in) {
   const auto clock = get_clock(in);
   const std::size_t count = in.get<std::uint32_t>();
   if (count > observers_.size()) ByteReader::malformed("of more observers than there are here");
@@ -129,7 +166,7 @@ void TelemetryChannel::receive_collected(Rank from, ByteReader& in) {
   }
 }
 
-void TelemetryChannel::ask(TimePoint now) {
+void Observers::ask(TimePoint now) {
   next_ask_ = now + (clock_.full() ? ask_interval(size_) : kAskAgain);
   Bytes message = begin(Note::kAsk);
   ByteWriter out(message);
@@ -137,7 +174,7 @@ void TelemetryChannel::ask(TimePoint now) {
   outbox_.push_back({0, std::move(message)});
 }
 
-void TelemetryChannel::answer(Rank to, ByteReader& in, TimePoint now) {
+void Observers::answer(Rank to, ByteReader& in, TimePoint now) {
   const TimePoint asked = in.get_time();
   in.expect_end();
   Bytes message = begin(Note::kAnswer);
@@ -147,7 +184,7 @@ void TelemetryChannel::answer(Rank to, ByteReader& in, TimePoint now) {
   outbox_.push_back({to, std::move(message)});
 }
 
-void TelemetryChannel::receive_answer(ByteReader& in, TimePoint now) {
+void Observers::receive_answer(ByteReader& in, TimePoint now) {
   ClockSample sample;
   sample.asked = in.get_time();
   sample.answered = in.get_time();
@@ -157,21 +194,21 @@ void TelemetryChannel::receive_answer(ByteReader& in, TimePoint now) {
   if (observed_ && !left_ && !clock_.full()) ask(now);
 }
 
-void TelemetryChannel::peer_lost(Rank rank) {
+void Observers::peer_lost(Rank rank) {
   if (!root()) return;
   const auto index = static_cast<std::size_t>(rank);
   talking_ -= static_cast<int>(talks_[index]);
   talks_[index] = false;
 }
 
-std::optional<OutgoingMessage> TelemetryChannel::next_message() {
+std::optional<OutgoingMessage> Observers::next_message() {
   if (outbox_.empty()) return std::nullopt;
   OutgoingMessage message = std::move(outbox_.front());
   outbox_.pop_front();
   return message;
 }
 
-std::optional<TimePoint> TelemetryChannel::next_deadline() const {
+std::optional<TimePoint> Observers::next_deadline() const {
   if (alone_) return std::nullopt;
   if (left_) return root() ? std::optional(settle_deadline_) : std::nullopt;
   if (root()) return observed_ ? std::optional(next_check_) : std::nullopt;
@@ -182,10 +219,10 @@ std::optional<TimePoint> TelemetryChannel::next_deadline() const {
   return deadline;
 }
 
-Bytes TelemetryChannel::begin(Note note) const {
+Bytes Observers::begin(Note note) const {
   Bytes message;
   ByteWriter out(message);
-  write(out, MessageHeader{MessageKind::kObservation, epoch_});
+  serialize(out, MessageHeader{MessageKind::kObservation, epoch_});
   out.put(note);
   return message;
 }

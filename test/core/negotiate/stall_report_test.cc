@@ -1,4 +1,4 @@
-#include "core/negotiate/stall/stall_report.h"
+#include "core/negotiate/stall_diagnosis.h"
 
 #include <gtest/gtest.h>
 

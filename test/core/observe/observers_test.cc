@@ -1,6 +1,7 @@
-// Observers of several ranks and the mail between them, in lock-step with a clock of their own.
+// Observers of several ranks and the telemetry between them, in lock-step with a clock of their
+// own.
 
-#include "core/observe/telemetry_channel.h"
+#include "core/observe/observers.h"
 
 #include <gtest/gtest.h>
 
@@ -25,20 +26,14 @@ struct Received {
 // Tells rank 0 what was put into `to_tell`.
 class Reporter final : public Observer {
  public:
-  void submitted(const SubmissionInfo&) override {}
-  void negotiated(const BatchInfo&) override {}
-  void started(const BatchInfo&) override {}
-  void finished(const BatchInfo&) override {}
-  void failed(std::uint64_t, std::string_view, const Status&, TimePoint) override {}
-  void stopped(const Status&, bool) override {}
   void observed(bool on) override { changes.push_back(on); }
   void collect(Bytes& out) override {
-    for (const char letter : to_tell) out.push_back(static_cast<std::byte>(letter));
+    for (const char byte : to_tell) out.push_back(static_cast<std::byte>(byte));
     to_tell.clear();
   }
   void receive(const Observation& observation) override {
     std::string text;
-    for (const std::byte letter : observation.bytes) text += static_cast<char>(letter);
+    for (const std::byte byte : observation.bytes) text += static_cast<char>(byte);
     received.push_back({observation.from, text, observation.clock});
   }
 
@@ -56,16 +51,18 @@ class Ranks {
     for (Rank rank = 0; rank < size; ++rank) {
       observers.push_back(std::make_shared<Reporter>());
       const Topology topology{.rank = rank, .size = size};
-      mails.emplace_back(ObserverList{observers.back()}, topology, 7u);
+      channels.emplace_back(ObserverList{observers.back()}, topology, 7u);
     }
   }
   TimePoint clock_of(Rank rank) const { return now - seconds(rank); }
-  TelemetryChannel& mail(Rank rank) { return mails[static_cast<std::size_t>(rank)]; }
+  Observers& channel(Rank rank) { return channels[static_cast<std::size_t>(rank)]; }
+  // Something that observers may want to tell.
+  void happen(Rank rank) { channel(rank).failed(1, "x", {StatusCode::kMismatch, "no"}); }
   Reporter& observer(Rank rank) { return *observers[static_cast<std::size_t>(rank)]; }
-  int size() const { return static_cast<int>(mails.size()); }
+  int size() const { return static_cast<int>(channels.size()); }
 
   void tick() {
-    for (Rank rank = 0; rank < size(); ++rank) mail(rank).tick(clock_of(rank), observed);
+    for (Rank rank = 0; rank < size(); ++rank) channel(rank).tick(clock_of(rank), observed);
   }
   // Every message takes a millisecond.
   int deliver() {
@@ -74,11 +71,11 @@ class Ranks {
       moved = false;
       std::vector<std::pair<Rank, OutgoingMessage>> on_the_way;
       for (Rank rank = 0; rank < size(); ++rank) {
-        while (auto message = mail(rank).next_message()) on_the_way.emplace_back(rank, *message);
+        while (auto message = channel(rank).next_message()) on_the_way.emplace_back(rank, *message);
       }
       if (!on_the_way.empty()) now += milliseconds(1);
       for (auto& [from, message] : on_the_way) {
-        mail(message.to).receive(from, message.bytes, clock_of(message.to));
+        channel(message.to).receive(from, message.bytes, clock_of(message.to));
         moved = true;
         ++count;
       }
@@ -94,10 +91,10 @@ class Ranks {
   TimePoint now = kBegin;
   bool observed = false;
   std::vector<std::shared_ptr<Reporter>> observers;
-  std::vector<TelemetryChannel> mails;
+  std::vector<Observers> channels;
 };
 
-TEST(TelemetryChannel, RankZeroHearsWhatTheOthersCollected) {
+TEST(Observers, RankZeroHearsWhatTheOthersCollected) {
   Ranks ranks(3);
   ranks.observer(1).to_tell = "one";
   ranks.observer(2).to_tell = "two";
@@ -108,40 +105,40 @@ TEST(TelemetryChannel, RankZeroHearsWhatTheOthersCollected) {
   EXPECT_EQ(ranks.observer(0).received[1].text, "two");
 }
 
-TEST(TelemetryChannel, NobodyWritesMoreThanTenTimesASecond) {
+TEST(Observers, NobodyWritesMoreThanTenTimesPerSecond) {
   Ranks ranks(2);
   ranks.pass(milliseconds(0));
   ranks.observer(0).received.clear();
   for (int i = 0; i < 1000; ++i) {
     ranks.observer(1).to_tell += "x";
-    ranks.mail(1).touch();
+    ranks.happen(1);
     ranks.pass(milliseconds(1));
   }
   EXPECT_LE(ranks.observer(0).received.size(), 11u);
   EXPECT_GE(ranks.observer(0).received.size(), 9u);
 }
 
-TEST(TelemetryChannel, NothingToTellWakesNobody) {
+TEST(Observers, NothingToTellWakesNobody) {
   Ranks ranks(2);
   ranks.pass(milliseconds(0));
-  EXPECT_EQ(ranks.mail(0).next_deadline(), std::nullopt);
-  EXPECT_EQ(ranks.mail(1).next_deadline(), std::nullopt);
+  EXPECT_EQ(ranks.channel(0).next_deadline(), std::nullopt);
+  EXPECT_EQ(ranks.channel(1).next_deadline(), std::nullopt);
   ranks.pass(seconds(1));
-  EXPECT_EQ(ranks.mail(1).next_message(), std::nullopt);
-  ranks.mail(1).touch();
-  EXPECT_NE(ranks.mail(1).next_deadline(), std::nullopt);
+  EXPECT_EQ(ranks.channel(1).next_message(), std::nullopt);
+  ranks.happen(1);
+  EXPECT_NE(ranks.channel(1).next_deadline(), std::nullopt);
   ranks.now += seconds(1);
   ranks.tick();
-  EXPECT_EQ(ranks.mail(1).next_message(), std::nullopt);
+  EXPECT_EQ(ranks.channel(1).next_message(), std::nullopt);
 }
 
-TEST(TelemetryChannel, WhoIsObservedMeasuresItsClockBeforeItTells) {
+TEST(Observers, WhoIsObservedMeasuresItsClockBeforeItTells) {
   Ranks ranks(3);
   ranks.pass(milliseconds(0));
   ranks.observed = true;
   for (Rank rank : {1, 2}) {
     ranks.observer(rank).to_tell = "late";
-    ranks.mail(rank).touch();
+    ranks.happen(rank);
   }
   ranks.observer(0).received.clear();
   ranks.now += milliseconds(200);
@@ -158,7 +155,7 @@ TEST(TelemetryChannel, WhoIsObservedMeasuresItsClockBeforeItTells) {
   }
 }
 
-TEST(TelemetryChannel, ClocksAreAskedEverySecondWhileObserved) {
+TEST(Observers, ClocksAreAskedEverySecondWhileObserved) {
   Ranks ranks(2);
   ranks.observed = true;
   ranks.pass(milliseconds(0));
@@ -172,7 +169,7 @@ TEST(TelemetryChannel, ClocksAreAskedEverySecondWhileObserved) {
   EXPECT_LE(messages, 2 * 11);
 }
 
-TEST(TelemetryChannel, ChangesOfTheLogReachEveryObserverOnce) {
+TEST(Observers, ChangesOfTheLogReachEveryObserverOnce) {
   Ranks ranks(2);
   ranks.pass(milliseconds(0));
   ranks.observed = true;
@@ -185,7 +182,7 @@ TEST(TelemetryChannel, ChangesOfTheLogReachEveryObserverOnce) {
   }
 }
 
-TEST(TelemetryChannel, WhoIsNoLongerObservedTellsTheRestAtOnce) {
+TEST(Observers, WhoIsNoLongerObservedTellsTheRestAtOnce) {
   Ranks ranks(2);
   ranks.observed = true;
   ranks.pass(milliseconds(0));
@@ -198,42 +195,42 @@ TEST(TelemetryChannel, WhoIsNoLongerObservedTellsTheRestAtOnce) {
   EXPECT_EQ(ranks.observer(0).received[0].text, "rest");
 }
 
-TEST(TelemetryChannel, RankZeroWaitsForLastWords) {
+TEST(Observers, RankZeroWaitsForLastWords) {
   Ranks ranks(3);
   ranks.pass(milliseconds(0));
-  ranks.mail(0).leave(ranks.now, true);
-  EXPECT_FALSE(ranks.mail(0).settled(ranks.now));
+  ranks.channel(0).leave(ranks.now, true);
+  EXPECT_FALSE(ranks.channel(0).settled(ranks.now));
   ranks.observer(1).to_tell = "bye";
-  for (Rank rank : {1, 2}) ranks.mail(rank).leave(ranks.clock_of(rank), true);
+  for (Rank rank : {1, 2}) ranks.channel(rank).leave(ranks.clock_of(rank), true);
   ranks.deliver();
-  EXPECT_TRUE(ranks.mail(0).settled(ranks.now));
+  EXPECT_TRUE(ranks.channel(0).settled(ranks.now));
   EXPECT_EQ(ranks.observer(0).received.back().text, "bye");
 }
 
-TEST(TelemetryChannel, NobodyWaitsForTheDeadOrForEver) {
+TEST(Observers, NobodyWaitsForTheDeadOrForEver) {
   Ranks ranks(3);
   ranks.pass(milliseconds(0));
-  ranks.mail(0).leave(ranks.now, true);
-  ranks.mail(0).peer_lost(1);
-  ranks.mail(0).peer_lost(1);
-  EXPECT_FALSE(ranks.mail(0).settled(ranks.now));
-  EXPECT_EQ(ranks.mail(0).next_deadline(), ranks.now + std::chrono::seconds(2));
-  EXPECT_TRUE(ranks.mail(0).settled(ranks.now + std::chrono::seconds(2)));
+  ranks.channel(0).leave(ranks.now, true);
+  ranks.channel(0).peer_lost(1);
+  ranks.channel(0).peer_lost(1);
+  EXPECT_FALSE(ranks.channel(0).settled(ranks.now));
+  EXPECT_EQ(ranks.channel(0).next_deadline(), ranks.now + std::chrono::seconds(2));
+  EXPECT_TRUE(ranks.channel(0).settled(ranks.now + std::chrono::seconds(2)));
   Ranks failed(2);
   failed.pass(milliseconds(0));
-  failed.mail(0).leave(failed.now, false);
-  EXPECT_TRUE(failed.mail(0).settled(failed.now));
+  failed.channel(0).leave(failed.now, false);
+  EXPECT_TRUE(failed.channel(0).settled(failed.now));
 }
 
-TEST(TelemetryChannel, AlteredMessagesAreRefused) {
+TEST(Observers, AlteredMessagesAreRefused) {
   Ranks ranks(2);
-  ranks.observer(1).to_tell = "a few letters";
+  ranks.observer(1).to_tell = "a few bytes";
   ranks.tick();
-  const OutgoingMessage good = *ranks.mail(1).next_message();
+  const OutgoingMessage good = *ranks.channel(1).next_message();
   EXPECT_TRUE(is_observation(good.bytes));
   for (std::size_t length = 0; length < good.bytes.size(); ++length) {
     const Bytes cut(good.bytes.begin(), good.bytes.begin() + static_cast<std::ptrdiff_t>(length));
-    EXPECT_THROW(ranks.mail(0).receive(1, cut, ranks.now), PeerLostError) << length;
+    EXPECT_THROW(ranks.channel(0).receive(1, cut, ranks.now), PeerLostError) << length;
   }
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
@@ -242,21 +239,21 @@ TEST(TelemetryChannel, AlteredMessagesAreRefused) {
       altered[random() % altered.size()] = static_cast<std::byte>(random());
     }
     try {
-      ranks.mail(random() % 2).receive(static_cast<Rank>(random() % 4) - 1, altered, ranks.now);
+      ranks.channel(random() % 2).receive(static_cast<Rank>(random() % 4) - 1, altered, ranks.now);
     } catch (const PeerLostError&) {
     }
   }
-  EXPECT_THROW(ranks.mail(0).receive(2, good.bytes, ranks.now), PeerLostError);
-  EXPECT_THROW(ranks.mail(0).receive(-1, good.bytes, ranks.now), PeerLostError);
-  EXPECT_THROW(ranks.mail(1).receive(0, good.bytes, ranks.now), PeerLostError);
+  EXPECT_THROW(ranks.channel(0).receive(2, good.bytes, ranks.now), PeerLostError);
+  EXPECT_THROW(ranks.channel(0).receive(-1, good.bytes, ranks.now), PeerLostError);
+  EXPECT_THROW(ranks.channel(1).receive(0, good.bytes, ranks.now), PeerLostError);
 }
 
-TEST(TelemetryChannel, AnotherEpochIsNotHeard) {
+TEST(Observers, AnotherEpochIsNotHeard) {
   Ranks ranks(2);
-  TelemetryChannel other({std::make_shared<Reporter>()}, {.rank = 1, .size = 2}, 8);
+  Observers other({std::make_shared<Reporter>()}, {.rank = 1, .size = 2}, 8);
   other.leave(kBegin, true);
   const OutgoingMessage message = *other.next_message();
-  ranks.mail(0).receive(1, message.bytes, kBegin);
+  ranks.channel(0).receive(1, message.bytes, kBegin);
   EXPECT_TRUE(ranks.observer(0).received.empty());
 }
 

@@ -80,7 +80,7 @@ struct Config {
 Config read_config();
 
 // How the ranks of a job stand to a setting. They tell each other the values before anything
-// depends on them (ops/connect/agreement.h).
+// depends on them (ops/connect/introduction.h).
 enum class Agreement : std::uint8_t {
   kEqual,     // chooses an algorithm or what connects the ranks: init() fails where values differ
   kRankZero,  // rank 0's value holds on all ranks

@@ -3,13 +3,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/base/bytes.h"
 #include "core/base/clock.h"
 #include "core/base/status.h"
-#include "core/base/topology.h"
 #include "core/ports/doorbell.h"
+#include "core/ports/rendezvous.h"
 
 namespace hvd {
 
@@ -19,17 +19,18 @@ struct Message {
   Bytes bytes;
 };
 
-// Port: how ranks talk. Small messages, host memory. All calls but doorbell().ring() and abort()
+// Port: how ranks talk. Small messages, host memory. All calls except doorbell().ring() and abort()
 // come from the coordinator thread; no call waits for another rank.
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
 
-  virtual Topology topology() const noexcept = 0;
+  const Placement& placement() const noexcept { return placement_; }
+  const Topology& topology() const noexcept { return topology_; }
   // The number of each rank's host, numbered from 0 in the order of their lowest ranks.
-  virtual const std::vector<int>& host_of() const noexcept = 0;
+  const std::vector<int>& host_of() const noexcept { return placement_.host_of; }
   // The name of a rank's host, for messages to people.
-  virtual std::string host_name(Rank rank) const = 0;
+  const std::string& host_name(Rank rank) const { return placement_.host_name(rank); }
 
   // Queues a message. Messages to one rank arrive in order, complete, once.
   virtual void send(Rank to, std::span<const std::byte> message) = 0;
@@ -47,6 +48,13 @@ class ControlPlane {
   virtual void job_failed() noexcept {}
   // Fails this rank's links: peers see this rank as gone. Any thread; for failures only.
   virtual void abort(const Status& why) noexcept = 0;
+
+ protected:
+  explicit ControlPlane(Placement placement)
+      : placement_(std::move(placement)), topology_(topology_of(placement_)) {}
+
+  const Placement placement_;
+  const Topology topology_;
 };
 
 // Thrown by ControlPlane::poll() so that the coordinator knows who is gone.

@@ -11,7 +11,7 @@
 #include "ops/connect/meeting.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
-#include "ops/net/connect_hosts.h"
+#include "ops/net/tcp_control_plane.h"
 #include "ops/self/self_backend.h"
 #include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
@@ -19,25 +19,11 @@
 namespace hvd {
 namespace {
 
-// What the ranks of this host share: mailboxes and, behind them, what tensors move through.
-std::size_t data_offset(const HostTopology& here) {
-  const std::size_t mailboxes = Mailboxes::bytes_needed(here.local_size());
-  return (mailboxes + DataSegment::kAlignment - 1) / DataSegment::kAlignment *
-         DataSegment::kAlignment;
-}
-
+// Of what the ranks of a host share.
 DataSegment::Needs memory_needs(const HostTopology& here) {
-  if (!here.shm) {
-    const std::size_t mailboxes = Mailboxes::bytes_needed(here.local_size());
-    return {mailboxes, mailboxes};
-  }
-  const DataSegment::Needs data = DataSegment::needs(here.local_size(), {});
-  return {data_offset(here) + data.bytes, data_offset(here) + data.reserved};
-}
-
-// Every rank of the world calls it. Either all of them succeed or all throw what the ranks met.
-HostSharing share_host(Rendezvous& others, const HostTopology& here, TimePoint deadline) {
-  return share_host(others, here.placement, here.processes, memory_needs(here), deadline);
+  if (here.shm) return DataSegment::needs(here.local_size(), {});
+  const std::size_t mailboxes = Mailboxes::bytes_needed(here.local_size());
+  return {mailboxes, mailboxes};
 }
 
 std::vector<Rank> remote_ranks(const Placement& placement) {
@@ -80,13 +66,9 @@ std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const HostTopolo
 
 // Among the ranks of this host.
 std::unique_ptr<Collective> make_shm_collective(const HostTopology& here, HostSharing host) {
-  const int ranks = here.local_size();
-  const Mailboxes mailboxes(host.memory, ranks);
-  std::vector<DoorbellState*> bells;
-  for (int r = 0; r < ranks; ++r) bells.push_back(&mailboxes.slot(r).bell);
   const Rank place = topology_of(here.placement).local_rank;
-  auto segment = std::make_unique<DataSegment>(std::move(host.memory), data_offset(here), ranks,
-                                               place, ShmLimits{}, std::move(bells));
+  auto segment =
+      std::make_unique<DataSegment>(std::move(host.memory), here.local_size(), place, ShmLimits{});
   return std::make_unique<ShmCollective>(std::move(segment),
                                          ArenaFiles(std::move(host.arena_files), place));
 }
@@ -166,7 +148,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Te
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
   const HostTopology here = meet(*link, config, arguments, deadline);
-  HostSharing host = share_host(*link, here, deadline);
+  HostSharing host = share_host(*link, here, memory_needs(here), deadline);
   Ports ports;
   ports.control = make_control_plane(*link, here, config, host, deadline);
   ports.collectives.push_back(make_collective(*link, here, config, std::move(host)));
@@ -204,7 +186,7 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting, Co
                            " started this process without MPI: leave it alone, or use mpirun or "
                            "hvdrun --mpi");
   }
-  HostSharing host = share_host(*others, here, deadline);
+  HostSharing host = share_host(*others, here, memory_needs(here), deadline);
   Ports ports;
   ports.control = std::make_unique<ShmControlPlane>(here.placement, host.memory, host.processes);
   ports.collectives.push_back(make_shm_collective(here, std::move(host)));
@@ -247,10 +229,6 @@ bool is_alone(const LaunchInfo& launch, const Config& config) {
 }
 
 }  // namespace
-
-const NcclLibrary& gpu_library() {
-  return nccl_library();
-}
 
 std::vector<BackendInfo> backends() {
   const MpiLibrary& mpi = mpi_library();

@@ -10,8 +10,8 @@
 #include "core/config/config.h"
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
-#include "ops/connect/agreement.h"
 #include "ops/connect/gpu_assignments.h"
+#include "ops/connect/introduction.h"
 #include "ops/connect/libraries.h"
 
 namespace hvd {
@@ -38,9 +38,6 @@ struct BackendInfo {
 };
 
 std::vector<BackendInfo> backends();
-
-// The module of GPUs, opened the first time.
-const NcclLibrary& gpu_library();
 
 // Finds the other ranks of this job (by what its launcher left in the environment) and connects to
 // them; a program started by hand is a world of one. Collective. Throws UnsupportedError when a

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "core/base/bytes.h"
+#include "core/base/fields.h"
 #include "core/base/status.h"
 #include "ops/connect/libraries.h"
 
@@ -25,23 +25,11 @@ int own_device(NcclModule& module, Rank local_rank) {
 }  // namespace
 
 std::string encode(const GpuAssignment& claim) {
-  Bytes bytes;
-  ByteWriter writer(bytes);
-  for (const auto* text :
-       {&claim.host, &claim.gpu, &claim.problem, &claim.nccl_problem, &claim.id}) {
-    writer.put_string(*text);
-  }
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return to_text(encode_fields(claim));
 }
 
 GpuAssignment decode_gpu_claim(const std::string& text) {
-  ByteReader reader(std::as_bytes(std::span(text)));
-  GpuAssignment claim;
-  for (auto* part : {&claim.host, &claim.gpu, &claim.problem, &claim.nccl_problem, &claim.id}) {
-    *part = reader.get_string();
-  }
-  reader.expect_end();
-  return claim;
+  return decode_fields<GpuAssignment>(to_bytes(text));
 }
 
 void check_gpu_claims(std::span<const GpuAssignment> claims, const std::string& gpu_operations) {

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/base/topology.h"
@@ -10,8 +11,6 @@
 #include "ops/nccl/module.h"
 
 namespace hvd {
-
-struct NcclLibrary;
 
 // The GPU on which a rank's collectives of GPUs run, and what front ends need to hand over memory.
 struct RankGpu {
@@ -29,10 +28,13 @@ struct GpuAssignment {
   std::string problem = {};       // why this rank has none; else empty
   std::string nccl_problem = {};  // why it has no NCCL, where that was asked for; else empty
   std::string id = {};            // NCCL's, of rank 0 alone
+  static constexpr auto kFields =
+      std::tuple(&GpuAssignment::host, &GpuAssignment::gpu, &GpuAssignment::problem,
+                 &GpuAssignment::nccl_problem, &GpuAssignment::id);
 };
 
 std::string encode(const GpuAssignment& claim);
-// Throws PeerLostError if `text` is none.
+// Throws PeerLostError if `text` is malformed.
 GpuAssignment decode_gpu_claim(const std::string& text);
 
 // `claims`: of all ranks, in rank order. Throws UnsupportedError, with the same text on every rank,

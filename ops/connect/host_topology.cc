@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/bytes.h"
+#include "core/base/fields.h"
 #include "core/base/status.h"
 #include "core/system/host.h"
 #include "ops/connect/frame_stream.h"
@@ -76,31 +76,10 @@ struct Offer {
   std::uint64_t network_namespace = 0;  // 0 where /proc does not say
   std::uint64_t pid_namespace = 0;
   bool has_pidfd = false;
+  static constexpr auto kFields =
+      std::tuple(&Offer::socket, &Offer::failure, &Offer::network_namespace, &Offer::pid_namespace,
+                 &Offer::has_pidfd);
 };
-
-std::string encode(const Offer& offer) {
-  Bytes bytes;
-  bytes.reserve(256);  // without it g++ 12 warns falsely of a write past the end (array-bounds)
-  ByteWriter writer(bytes);
-  writer.put_string(offer.socket);
-  writer.put_string(offer.failure);
-  writer.put(offer.network_namespace);
-  writer.put(offer.pid_namespace);
-  writer.put(static_cast<std::uint8_t>(offer.has_pidfd));
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-Offer decode_offer(const std::string& text) {
-  ByteReader reader(std::as_bytes(std::span(text)));
-  Offer offer;
-  offer.socket = reader.get_string();
-  offer.failure = reader.get_string();
-  offer.network_namespace = reader.get<std::uint64_t>();
-  offer.pid_namespace = reader.get<std::uint64_t>();
-  offer.has_pidfd = reader.get_flag();
-  reader.expect_end();
-  return offer;
-}
 
 std::uint64_t namespace_of(const char* path) {
   struct stat status {};
@@ -128,24 +107,29 @@ std::string fault_of(const Placement& placement, const std::vector<Offer>& offer
   return "";
 }
 
+std::string join(const std::vector<std::string>& failures) {
+  std::string text;
+  for (const std::string& each : failures) {
+    if (!each.empty()) text += (text.empty() ? "" : "; ") + each;
+  }
+  return text;
+}
+
 std::string faults_of(const Placement& placement, const std::vector<Offer>& offers) {
-  std::string faults;
-  const auto add = [&faults](const std::string& fault) {
-    if (!fault.empty()) faults += (faults.empty() ? "" : "; ") + fault;
-  };
+  std::vector<std::string> faults;
   std::vector<std::optional<Rank>> first_of(placement.host_names.size());
   for (Rank rank = 0; rank < placement.size(); ++rank) {
     const std::string& failure = offers[static_cast<std::size_t>(rank)].failure;
-    if (!failure.empty()) add(placement.described(rank) + ": " + failure);
+    if (!failure.empty()) faults.push_back(placement.described(rank) + ": " + failure);
     auto& first =
         first_of[static_cast<std::size_t>(placement.host_of[static_cast<std::size_t>(rank)])];
     if (!first) {
       first = rank;
     } else {
-      add(fault_of(placement, offers, *first, rank));
+      faults.push_back(fault_of(placement, offers, *first, rank));
     }
   }
-  return faults;
+  return join(faults);
 }
 
 // One rank's side of the exchange among those of its host.
@@ -183,13 +167,13 @@ class Exchange {
   // The first rank collects the files of all and hands them out with its memory.
   void serve(TimePoint deadline) {
     std::vector<UniqueFd> guests(locals_.size());  // by rank of the host
-    std::vector<UniqueFd> strangers;               // have not said which rank they are
+    std::vector<UniqueFd> unknown;                 // have not said which rank they are
     while (std::count_if(guests.begin() + 1, guests.end(), [](const UniqueFd& g) { return !g; })) {
       std::vector<pollfd> events = {{listener_.get(), POLLIN, 0}};
-      for (const UniqueFd& stranger : strangers) events.push_back({stranger.get(), POLLIN, 0});
+      for (const UniqueFd& peer : unknown) events.push_back({peer.get(), POLLIN, 0});
       if (!wait_for(events, deadline)) throw StalledError(who_is_missing(guests));
-      std::erase_if(strangers, [&](UniqueFd& stranger) { return introduce(stranger, guests); });
-      if (events[0].revents != 0) accept(strangers);
+      std::erase_if(unknown, [&](UniqueFd& peer) { return introduce(peer, guests); });
+      if (events[0].revents != 0) accept(unknown);
     }
     for (std::size_t to = 1; to < guests.size(); ++to) hand_out(to, guests[to], deadline);
   }
@@ -235,26 +219,26 @@ class Exchange {
     return "did not come for the shared memory in time: " + text;
   }
 
-  void accept(std::vector<UniqueFd>& strangers) {
+  void accept(std::vector<UniqueFd>& unknown) {
     errno = 0;
     if (UniqueFd client = accept_from(listener_, point_)) {
-      strangers.push_back(std::move(client));
+      unknown.push_back(std::move(client));
     } else if (errno == EMFILE || errno == ENFILE) {
       throw UnsupportedError(
           "cannot hand out shared memory: this process may not open so many files (ulimit -n)");
     }
   }
 
-  // True when it is no stranger any more, or was sent away.
-  bool introduce(UniqueFd& stranger, std::vector<UniqueFd>& guests) {
+  // True when it is not unauthenticated any more, or was sent away.
+  bool introduce(UniqueFd& peer, std::vector<UniqueFd>& guests) {
     try {
-      auto message = receive_descriptors(stranger);
+      auto message = receive_descriptors(peer);
       if (!message) return false;
       const auto rank = static_cast<std::size_t>(message->number);
       if (rank == 0 || rank >= guests.size() || guests[rank]) return true;
       if (message->descriptors.empty() || message->descriptors.size() > 2) return true;
       files_[rank] = std::move(message->descriptors);
-      guests[rank] = std::move(stranger);
+      guests[rank] = std::move(peer);
     } catch (const PeerLostError&) {
       // A program that was none of our ranks; or one of them, which says why.
     }
@@ -311,25 +295,17 @@ class Exchange {
   UniqueFd listener_;
 };
 
-std::string join(const std::vector<std::string>& failures) {
-  std::string text;
-  for (const std::string& each : failures) {
-    if (!each.empty()) text += (text.empty() ? "" : "; ") + each;
-  }
-  return text;
-}
-
 }  // namespace
 
-HostSharing share_host(Rendezvous& others, const Placement& placement,
-                       const std::vector<ProcessId>& processes, const DataSegment::Needs& needs,
-                       TimePoint deadline) {
+HostSharing share_host(Rendezvous& others, const HostTopology& here,
+                       const DataSegment::Needs& needs, TimePoint deadline) {
+  const auto& [placement, processes, shm] = here;
   const bool alone = processes.size() == 1;
   Exchange exchange(placement, processes.size());
   std::vector<Offer> offers;
-  for (const std::string& text :
-       others.all_gather(encode(alone ? Offer() : exchange.prepare(needs)), deadline)) {
-    offers.push_back(decode_offer(text));
+  const std::string mine = to_text(encode_fields(alone ? Offer() : exchange.prepare(needs)));
+  for (const std::string& text : others.all_gather(mine, deadline)) {
+    offers.push_back(decode_fields<Offer>(to_bytes(text)));
   }
   const std::string faults = faults_of(placement, offers);
   if (!faults.empty()) throw UnsupportedError(faults);

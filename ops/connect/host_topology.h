@@ -9,7 +9,7 @@
 #include "core/base/unique_fd.h"
 #include "core/config/config.h"
 #include "core/ports/rendezvous.h"
-#include "ops/connect/agreement.h"
+#include "ops/connect/introduction.h"
 #include "ops/shm/data_segment.h"
 #include "ops/shm/process.h"
 #include "ops/shm/shared_memory.h"
@@ -48,9 +48,7 @@ struct HostSharing {
 // containers of a pod) and user namespaces. They have to be in one network namespace.
 // Every rank of the world calls it. Either all of them succeed or all throw the same, which says
 // what the ranks met: UnsupportedError. Throws as others.all_gather() too.
-// `processes`: those of the ranks of this host, by rank of the host.
-HostSharing share_host(Rendezvous& others, const Placement& placement,
-                       const std::vector<ProcessId>& processes, const DataSegment::Needs& needs,
-                       TimePoint deadline);
+HostSharing share_host(Rendezvous& others, const HostTopology& here,
+                       const DataSegment::Needs& needs, TimePoint deadline);
 
 }  // namespace hvd

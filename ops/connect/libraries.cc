@@ -128,15 +128,6 @@ MpiLibrary open_mpi() {
   return {module, first_line(module->version()) + " (" + file.detail + ")"};
 }
 
-}  // namespace
-
-const MpiLibrary& mpi_library() {
-  static const MpiLibrary library = open_mpi();
-  return library;
-}
-
-namespace {
-
 NcclLibrary open_nccl() {
   const ModuleFile file = open_module(
       {kNcclModuleFile, kNcclModuleSymbol, kNcclModuleBuild, "build with -DHVD_CUDA=ON"});
@@ -145,6 +136,11 @@ NcclLibrary open_nccl() {
 }
 
 }  // namespace
+
+const MpiLibrary& mpi_library() {
+  static const MpiLibrary library = open_mpi();
+  return library;
+}
 
 const NcclLibrary& nccl_library() {
   static const NcclLibrary library = open_nccl();

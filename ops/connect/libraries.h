@@ -25,25 +25,20 @@ struct ModuleFile {
 // it, or in the lib folder next to its bin. Then where the linker looks: the rpath, which the build
 // tree and find_package(horovod_cpp) give to programs, and LD_LIBRARY_PATH. A file that another
 // user than root, this one, and the owner of the file that holds this code could have put there is
-// not opened, nor one of another build. What is opened stays so for ever.
+// not opened, nor one of another build. What is opened stays open.
 ModuleFile open_module(const ModuleSpec& spec);
 
-// The MPI module as found at run time.
-struct MpiLibrary {
-  MpiModule* module = nullptr;  // lives as long as the process; nullptr: `detail` says why
-  std::string detail;           // where it is, and MPI's version
+// A module as found at run time.
+template <typename Module>
+struct Library {
+  Module* module = nullptr;  // lives as long as the process; nullptr: `detail` says why
+  std::string detail;        // else where it is, and MPI's version
 };
+using MpiLibrary = Library<MpiModule>;
+using NcclLibrary = Library<NcclModule>;
 
-// Opens libhvd_mpi.so the first time, as open_module() finds it.
+// Opens libhvd_mpi.so, libhvd_nccl.so the first time, as open_module() finds them.
 const MpiLibrary& mpi_library();
-
-// The NCCL module as found at run time.
-struct NcclLibrary {
-  NcclModule* module = nullptr;  // lives as long as the process; nullptr: `detail` says why
-  std::string detail;            // else where it is
-};
-
-// Opens libhvd_nccl.so the first time, as open_module() finds it.
 const NcclLibrary& nccl_library();
 
 }  // namespace hvd

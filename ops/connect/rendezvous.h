@@ -41,8 +41,8 @@ class RendezvousClient final : public Rendezvous {
 // Rank 0's end: it listens, collects what the others say and answers all of them. What is wrong
 // with a rank of this job (it died; and if the job has a key, so that it is of this job for sure,
 // its number is taken or out of range, or its world has another size) ends the gathering on every
-// rank at once. Strangers are sent away and do not matter; nor do, without a key, those that do not
-// fit: they may be of another job of this user.
+// rank at once. Unauthenticated peers are sent away and do not matter; nor do, without a key, those
+// that do not fit: they may be of another job of this user.
 class RendezvousServer final : public Rendezvous {
  public:
   // Listens at `point` (not kFile). `key`: what the others have to know; empty = none.
@@ -67,7 +67,7 @@ class RendezvousServer final : public Rendezvous {
   void collect(TimePoint deadline);
   TimePoint next_look(TimePoint deadline) const;
   void accept();
-  void forget_strangers(TimePoint now);
+  void forget_unauthenticated(TimePoint now);
   bool complete() const;
   Status who_is_missing() const;
   void serve(Client& client);
@@ -84,7 +84,7 @@ class RendezvousServer final : public Rendezvous {
   UniqueFd listener_;
   TimePoint listen_again_ = TimePoint::min();  // the system was out of descriptors
   std::list<Client> clients_;
-  std::string refused_;  // why the last stranger was sent away
+  std::string refused_;  // why the last one was sent away
 };
 
 // What rank 0 leaves in a file for the others. Written whole or not at all, readable by this user.

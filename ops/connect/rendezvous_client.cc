@@ -73,7 +73,7 @@ bool RendezvousClient::enter(const MeetingPoint& point, const std::string& key, 
       why = stream_->ended() ? "it closed the connection" : "who listens there does not answer";
       return false;
     }
-    stream_->send(FrameType::kHello, encode(RendezvousHello{size_, getpid()}));
+    stream_->send(FrameType::kHello, encode_fields(RendezvousHello{size_, getpid()}));
     const auto frame = await_frame(deadline);
     if (!frame) {
       why = stream_->ended() ? "it closed the connection" : "rank 0 does not answer any more";

@@ -69,10 +69,11 @@ void RendezvousServer::collect(TimePoint deadline) {
     std::vector<pollfd> polls = {{listens ? listener_.get() : -1, POLLIN, 0}};
     for (const Client& client : clients_) polls.push_back(client.stream.wanted());
     wait_for(polls, next_look(deadline));
-    // Strangers can always say something: the deadline must not depend on there being silence.
+    // Unauthenticated peers can always say something: the deadline must not depend on there being
+    // silence.
     const TimePoint now = Clock::now();
     for (Client& client : clients_) serve(client);
-    forget_strangers(now);
+    forget_unauthenticated(now);
     if (polls[0].revents != 0) accept();
     if (now >= deadline && !complete()) who_is_missing().throw_if_error();
   }
@@ -87,7 +88,7 @@ TimePoint RendezvousServer::next_look(TimePoint deadline) const {
   return next;
 }
 
-void RendezvousServer::forget_strangers(TimePoint now) {
+void RendezvousServer::forget_unauthenticated(TimePoint now) {
   std::erase_if(clients_, [now](const Client& client) {
     return client.stream.ended() || client.sent_away || (client.rank < 0 && now >= client.limit);
   });
@@ -95,8 +96,8 @@ void RendezvousServer::forget_strangers(TimePoint now) {
 
 void RendezvousServer::accept() {
   const auto is_unauthenticated = [](const Client& client) { return client.rank < 0; };
-  const auto strangers = std::count_if(clients_.begin(), clients_.end(), is_unauthenticated);
-  if (static_cast<std::size_t>(strangers) >= kMaxUnauthenticatedPeers) {
+  const auto unauthenticated = std::count_if(clients_.begin(), clients_.end(), is_unauthenticated);
+  if (static_cast<std::size_t>(unauthenticated) >= kMaxUnauthenticatedPeers) {
     clients_.erase(std::find_if(clients_.begin(), clients_.end(), is_unauthenticated));
   }
   UniqueFd fd = accept_from(listener_, point_);
@@ -143,7 +144,7 @@ void RendezvousServer::check_handshake(Client& client) {
 
 void RendezvousServer::handle(Client& client, const Frame& frame) {
   if (client.rank < 0 && frame.type == FrameType::kHello) {
-    return welcome(client, decode_rendezvous_hello(frame.payload));
+    return welcome(client, decode_fields<RendezvousHello>(frame.payload));
   }
   if (client.rank < 0 || frame.type != FrameType::kText || client.text) {
     ByteReader::malformed("a rank says hello and then one text a gathering");

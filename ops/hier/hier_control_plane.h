@@ -1,7 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/ports/control_plane.h"
@@ -14,20 +15,40 @@ class HierControlPlane final : public ControlPlane {
  public:
   // Both know the whole world's topology. `remote` rings the doorbell of `local` or has an interval
   // in which it is polled.
-  HierControlPlane(std::unique_ptr<ControlPlane> local, std::unique_ptr<ControlPlane> remote);
+  HierControlPlane(std::unique_ptr<ControlPlane> local, std::unique_ptr<ControlPlane> remote)
+      : ControlPlane(remote->placement()), local_(std::move(local)), remote_(std::move(remote)) {}
 
-  Topology topology() const noexcept override { return remote_->topology(); }
-  const std::vector<int>& host_of() const noexcept override { return remote_->host_of(); }
-  std::string host_name(Rank rank) const override { return remote_->host_name(rank); }
-  void send(Rank to, std::span<const std::byte> message) override;
-  std::optional<Message> poll() override;
+  void send(Rank to, std::span<const std::byte> message) override {
+    (is_local(to) ? *local_ : *remote_).send(to, message);
+  }
+  std::optional<Message> poll() override {
+    remote_first_ = !remote_first_;
+    ControlPlane& first = remote_first_ ? *remote_ : *local_;
+    ControlPlane& second = remote_first_ ? *local_ : *remote_;
+    if (auto message = first.poll()) return message;
+    return second.poll();
+  }
   Doorbell& doorbell() noexcept override { return local_->doorbell(); }
-  std::optional<Duration> poll_interval() const override;
-  void job_failed() noexcept override;
-  void abort(const Status& why) noexcept override;
+  std::optional<Duration> poll_interval() const override {
+    const auto local = local_->poll_interval();
+    const auto remote = remote_->poll_interval();
+    return local && remote ? std::min(*local, *remote) : (local ? local : remote);
+  }
+  void job_failed() noexcept override {
+    local_->job_failed();
+    remote_->job_failed();
+  }
+  void abort(const Status& why) noexcept override {
+    local_->abort(why);
+    remote_->abort(why);
+    doorbell().ring();
+  }
 
  private:
-  bool is_local(Rank rank) const noexcept;
+  bool is_local(Rank rank) const noexcept {
+    const std::vector<int>& hosts = host_of();
+    return hosts[static_cast<std::size_t>(rank)] == hosts[static_cast<std::size_t>(topology_.rank)];
+  }
 
   std::unique_ptr<ControlPlane> local_;
   std::unique_ptr<ControlPlane> remote_;

@@ -80,4 +80,35 @@ std::size_t longest_of(const std::vector<ByteSequence>& sequences) {
   return longest;
 }
 
+Parcels::Parcels(std::span<const GatherSlice> slices, std::size_t rank, std::size_t size)
+    : inputs_(1), outputs_(size) {
+  for (const GatherSlice& slice : slices) {
+    inputs_[0].append(const_cast<void*>(slice.input), slice.bytes_of[rank]);
+    append_parts(outputs_, slice.output, slice.bytes_of);
+  }
+}
+
+Parcels::Parcels(std::span<const Slice> slices, Rank root, std::size_t rank, std::size_t size)
+    : inputs_(1), outputs_(size) {
+  const auto from = static_cast<std::size_t>(root);
+  for (const Slice& slice : slices) {
+    if (rank == from) inputs_[0].append(slice.input.data, slice.input.bytes());
+    outputs_[from].append(slice.output.data, slice.output.bytes());
+  }
+}
+
+Parcels::Parcels(std::span<const ExchangeSlice> slices, std::size_t /*rank*/, std::size_t size)
+    : inputs_(size), outputs_(size) {
+  for (const ExchangeSlice& slice : slices) {
+    append_parts(inputs_, slice.input, slice.bytes_to);
+    append_parts(outputs_, slice.output, slice.bytes_from);
+  }
+}
+
+std::size_t Parcels::bytes() const {
+  std::size_t bytes = 0;
+  for (const ByteSequence& input : inputs_) bytes += input.bytes();
+  return bytes;
+}
+
 }  // namespace hvd::host

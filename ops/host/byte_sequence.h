@@ -1,7 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
+
+#include "core/ports/collective.h"
 
 namespace hvd::host {
 
@@ -50,5 +54,28 @@ void append_parts(std::vector<ByteSequence>& sequences, const void* data, const 
 
 // Bytes of the longest.
 std::size_t longest_of(const std::vector<ByteSequence>& sequences);
+
+// What a rank of a set sends to each rank and gets from each, in all slices of one call.
+class Parcels {
+ public:
+  // Each rank's part goes to all.
+  Parcels(std::span<const GatherSlice> slices, std::size_t rank, std::size_t size);
+  // The root's slices go to all.
+  Parcels(std::span<const Slice> slices, Rank root, std::size_t rank, std::size_t size);
+  Parcels(std::span<const ExchangeSlice> slices, std::size_t rank, std::size_t size);
+
+  // The same goes to all.
+  bool one_for_all() const { return inputs_.size() == 1; }
+  // Read, never written to.
+  const ByteSequence& to(std::size_t rank) const { return inputs_[one_for_all() ? 0 : rank]; }
+  const ByteSequence& from(std::size_t rank) const { return outputs_[rank]; }
+  std::size_t longest() const { return std::max(longest_of(inputs_), longest_of(outputs_)); }
+  // Of the inputs.
+  std::size_t bytes() const;
+
+ private:
+  std::vector<ByteSequence> inputs_;   // by receiver, or one
+  std::vector<ByteSequence> outputs_;  // by sender
+};
 
 }  // namespace hvd::host

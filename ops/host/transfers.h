@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
+#include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
 #include "core/ports/fence.h"
 
@@ -52,7 +53,7 @@ class TransferLink {
 
 inline constexpr std::size_t kTransferNoteBytes = 30;
 
-// What a send and a receive have in common, but for the two ranks.
+// What a send and a receive have in common, except the two ranks.
 struct TransferKey {
   std::uint64_t set = 0;  // subset_key()
   int tag = 0;
@@ -158,6 +159,52 @@ class Transfers {
   std::list<Matched> matched_;       // not answered yet
   // By offer: data is on its way, or the sender is to confirm that the ends do not agree.
   std::map<std::pair<Rank, std::uint64_t>, TransferPtr> answered_;
+};
+
+// One end of a Collective's send and receive. A Set has the Transfers of its link (shared()),
+// is told what works on it, and may be aborted.
+template <typename Set>
+class TransferOperation final : public Operation {
+ public:
+  TransferOperation(std::shared_ptr<Set> set, Transfer transfer)
+      : set_(std::move(set)), transfer_(set_->shared().transfers.add(std::move(transfer))) {
+    set_->begin_transfer();
+  }
+  ~TransferOperation() override { TransferOperation::withdraw(); }
+  TransferOperation(const TransferOperation&) = delete;
+  TransferOperation& operator=(const TransferOperation&) = delete;
+
+  bool advance() override {
+    if (over_) return true;
+    set_->throw_if_aborted();
+    auto& transfers = set_->shared().transfers;
+    transfers.poll();
+    if (!transfers.done(*transfer_)) return false;
+    transfer_->status.throw_if_error();
+    end();
+    return true;
+  }
+
+  bool withdraw() noexcept override {
+    if (over_) return true;
+    if (!set_->shared().transfers.withdraw(transfer_, set_->is_aborted())) return false;
+    end();
+    return true;
+  }
+
+  OperationStats stats() const override {
+    return {.packed_bytes = transfer_->sends ? transfer_->tensor.bytes() : 0};
+  }
+
+ private:
+  void end() noexcept {
+    over_ = true;
+    set_->end_transfer();
+  }
+
+  std::shared_ptr<Set> set_;
+  std::shared_ptr<Transfer> transfer_;
+  bool over_ = false;
 };
 
 }  // namespace hvd::host

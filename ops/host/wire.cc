@@ -9,7 +9,7 @@
 #include "core/base/half.h"
 #include "core/base/status.h"
 #include "ops/host/convert.h"
-#include "ops/host/int8_block.h"
+#include "ops/host/loops.h"
 #include "ops/host/reduce.h"
 
 namespace hvd::host {
@@ -25,6 +25,38 @@ constexpr std::size_t round_up_4(std::size_t bytes) {
 [[noreturn]] void refuse(WireFormat format) {
   throw InvalidArgumentError("wire format " + std::string(name_of(format)) +
                              " encodes nothing: elements travel as they are");
+}
+
+// The largest magnitude, as the bits of an f32: at least 0x7f800000 if one is infinite or NaN.
+[[gnu::always_inline]] inline std::uint32_t max_magnitude(const float* in, std::int64_t count) {
+  std::int32_t most = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    most = std::max(most, std::bit_cast<std::int32_t>(in[i]) & 0x7fffffff);
+  }
+  return static_cast<std::uint32_t>(most);
+}
+
+// in[i] * inverse, which is between -127 and 127, rounded to nearest even.
+[[gnu::always_inline]] inline void quantize(const float* in, float inverse, std::int8_t* out,
+                                            std::int64_t count) {
+  // Added to a small number it leaves no room for a fraction: the FPU rounds, and the integer is
+  // what the bits grew by.
+  constexpr float kMagic = 0x1.8p23f;
+  constexpr auto kMagicBits = std::bit_cast<std::int32_t>(kMagic);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::int32_t>(in[i] * inverse + kMagic);
+    out[i] = static_cast<std::int8_t>(bits - kMagicBits);
+  }
+}
+
+[[gnu::always_inline]] inline void dequantize(const std::int8_t* in, float scale, float* out,
+                                              std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = scale * static_cast<float>(in[i]);
+}
+
+[[gnu::always_inline]] inline void accumulate(const std::int8_t* in, float scale, float* sum,
+                                              std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += scale * static_cast<float>(in[i]);
 }
 
 // The codecs below handle a block: at most kWireBlock elements, as f32 in memory.
@@ -44,24 +76,23 @@ struct Int8Codec {
   Isa isa;
 
   void encode(const float* in, std::byte* out, std::int64_t count) const {
-    const Int8Kernels& kernels = int8_kernels(isa);
-    const auto largest = std::bit_cast<float>(kernels.max_magnitude(in, count));
+    const auto largest = std::bit_cast<float>(compiled_for<max_magnitude>(isa)(in, count));
     const bool finite = largest <= std::numeric_limits<float>::max();
     float scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
     if (largest < kLeastMagnitude) scale = 0;
     std::memcpy(out, &scale, sizeof scale);
     auto* const bytes = reinterpret_cast<std::int8_t*>(out + kScaleBytes);
     if (scale > 0) {
-      kernels.quantize(in, 127.0f / largest, bytes, count);
+      compiled_for<quantize>(isa)(in, 127.0f / largest, bytes, count);
     } else {
       std::memset(bytes, 0, static_cast<std::size_t>(count));
     }
   }
   void decode(const std::byte* in, float* out, std::int64_t count) const {
-    int8_kernels(isa).dequantize(bytes_of(in), scale_of(in), out, count);
+    compiled_for<dequantize>(isa)(bytes_of(in), scale_of(in), out, count);
   }
   void add(const std::byte* in, float* sum, std::int64_t count) const {
-    int8_kernels(isa).accumulate(bytes_of(in), scale_of(in), sum, count);
+    compiled_for<accumulate>(isa)(bytes_of(in), scale_of(in), sum, count);
   }
 
  private:

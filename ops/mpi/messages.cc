@@ -128,4 +128,50 @@ bool MpiInbox::start_receiving() {
   return true;
 }
 
+void MpiPending::post(bool receives, Rank peer, int tag, std::byte* data, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes; done += message_bytes_) {
+    const auto count = static_cast<int>(std::min(message_bytes_, bytes - done));
+    const MPI_Comm over = communicator_->data();
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (receives) {
+      check_mpi(MPI_Irecv(data + done, count, MPI_BYTE, peer, tag, over, &request), "MPI_Irecv");
+    } else {
+      check_mpi(MPI_Isend(data + done, count, MPI_BYTE, peer, tag, over, &request), "MPI_Isend");
+    }
+    posted_.push_back({request, receives, count});
+  }
+}
+
+bool MpiPending::test() {
+  while (!posted_.empty()) {
+    int done = 0;
+    MPI_Status status;
+    check_mpi(MPI_Test(&posted_.back().request, &done, &status), "MPI_Test");
+    if (done == 0) return false;
+    note_length(posted_.back(), status);
+    posted_.pop_back();
+    communicator_->note_progress();
+  }
+  return true;
+}
+
+void MpiPending::note_length(const Posted& posted, const MPI_Status& status) {
+  if (!posted.receives) return;
+  int arrived = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &arrived), "MPI_Get_count");
+  if (arrived != posted.bytes) complete_ = false;
+}
+
+bool MpiPending::withdraw() noexcept {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return true;  // nothing moves any more
+  std::erase_if(posted_, [](Posted& each) {
+    int done = 0;
+    if (each.receives) MPI_Cancel(&each.request);
+    return MPI_Test(&each.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
+  });
+  return posted_.empty();
+}
+
 }  // namespace hvd

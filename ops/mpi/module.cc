@@ -2,29 +2,108 @@
 
 #include <mpi.h>
 
+#include <atomic>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/base/deadlines.h"
+#include "core/base/fields.h"
 #include "core/config/build_identity.h"
 #include "core/config/log.h"
 #include "ops/mpi/environment.h"
 #include "ops/mpi/messages.h"
 #include "ops/mpi/mpi_collective.h"
-#include "ops/mpi/mpi_control_plane.h"
 
 namespace hvd {
 namespace {
 
 constexpr std::chrono::milliseconds kProbe{1};  // between looks while the others start
 
-Bytes to_bytes(const std::string& text) {
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  return {first, first + text.size()};
-}
+constexpr std::chrono::microseconds kFlush{100};  // between looks at what is on its way
 
-std::string to_text(const Bytes& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+// Ranks of several hosts talk by MPI messages, where TCP does not connect them. MPI rings nobody,
+// so this is polled with back-off; it cannot see a peer die, only one that says it failed.
+class MpiControlPlane final : public ControlPlane {
+ public:
+  // Serves the ranks that `peers` lists.
+  MpiControlPlane(std::shared_ptr<MpiCommunicator> communicator, Placement placement,
+                  std::vector<Rank> peers)
+      : ControlPlane(std::move(placement)),
+        peers_(std::move(peers)),
+        communicator_(communicator),
+        outbox_(communicator, communicator->control()),
+        failure_notices_(communicator, communicator->control()),
+        inbox_(communicator, communicator->control(), MPI_ANY_SOURCE) {}
+  // Gives what is still on its way one second to leave.
+  ~MpiControlPlane() override {
+    const TimePoint deadline = Clock::now() + flush_limit_;
+    try {
+      if (failure_pending_) tell_failure();
+      while (!(outbox_.flush() && failure_notices_.flush()) && Clock::now() < deadline) {
+        std::this_thread::sleep_for(kFlush);
+      }
+    } catch (const Error&) {
+      MpiEnvironment::instance().note_failure();  // whom it was for is gone
+    }
+  }
+
+  void send(Rank to, std::span<const std::byte> message) override {
+    communicator_->note_progress();
+    outbox_.send(to, MpiTag::kControl, Bytes(message.begin(), message.end()));
+  }
+  std::optional<Message> poll() override {
+    if (failure_pending_) tell_failure();
+    outbox_.flush();
+    auto arrival = inbox_.poll();
+    if (!arrival) return std::nullopt;
+    communicator_->note_progress();
+    if (arrival->tag == MpiTag::kControl) return std::move(arrival->message);
+    const Rank from = arrival->message.from;
+    throw LostRankError(from,
+                        placement_.described(from) + " failed: " + to_text(arrival->message.bytes));
+  }
+  Doorbell& doorbell() noexcept override { return doorbell_; }
+  std::optional<Duration> poll_interval() const override { return communicator_->poll_interval(); }
+  void job_failed() noexcept override { flush_limit_ = kErrorFlushLimit; }
+  void abort(const Status& why) noexcept override {
+    if (aborted_.exchange(true)) return;
+    MpiEnvironment::instance().note_failure();
+    reason_ = why.message();
+    failure_pending_ = true;
+    if (MpiEnvironment::instance().concurrent()) tell_failure();
+    doorbell_.ring();  // otherwise the coordinator tells
+  }
+
+ private:
+  void tell_failure() noexcept {
+    if (!failure_pending_.exchange(false)) return;
+    const auto text = to_bytes(reason_);
+    for (const Rank to : peers_) {
+      try {
+        failure_notices_.send(to, MpiTag::kFailure, Bytes(text.begin(), text.end()));
+      } catch (const Error&) {
+        continue;  // gone already: it need not know
+      }
+    }
+  }
+
+  std::vector<Rank> peers_;
+  std::shared_ptr<MpiCommunicator> communicator_;
+  MpiOutbox outbox_;
+  MpiOutbox failure_notices_;  // of the thread that calls abort()
+  MpiInbox inbox_;
+
+  Duration flush_limit_ = kFlushLimit;
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> failure_pending_{false};  // reason_ is set and not told yet
+  std::string reason_;
+
+  DoorbellState bell_;
+  Doorbell doorbell_{bell_};
+};
 
 class Link final : public MpiLink {
  public:
@@ -46,7 +125,8 @@ class Link final : public MpiLink {
       all = collect(mine, deadline);
       for (Rank to = 1; to < size(); ++to) outbox.send(to, MpiTag::kBootstrap, all);
     } else {
-      outbox.send(0, MpiTag::kBootstrap, to_bytes(mine));
+      const auto bytes = to_bytes(mine);
+      outbox.send(0, MpiTag::kBootstrap, Bytes(bytes.begin(), bytes.end()));
       all = await_answer(deadline + kTellingLimit);
     }
     while (!outbox.flush() && Clock::now() < deadline + kTellingLimit) {

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "ops/host/host_collective.h"
-#include "ops/mpi/mpi_movement.h"
-#include "ops/mpi/mpi_reductions.h"
+#include "ops/mpi/mpi_operation.h"
 #include "ops/mpi/mpi_set.h"
 
 namespace hvd {
@@ -20,20 +19,31 @@ namespace hvd {
 // All-reduce: Rabenseifner's reduce-scatter and all-gather (Thakur, Rabenseifner, Gropp 2005), with
 // a direct exchange of ranges in place of recursive halving: each element is reduced by one rank,
 // in rank order, and is therefore bitwise equal everywhere.
-class MpiCollective final : public host::SetCollective<MpiSet, MpiAllReduce, MpiReduceScatter,
-                                                       MpiBroadcast, MpiExchange, MpiExchange> {
+class MpiCollective final
+    : public host::SetCollective<MpiCollective, MpiSet, MpiAllReduce, MpiReduceScatter,
+                                 MpiBroadcast, MpiExchange> {
  public:
+  explicit MpiCollective(std::shared_ptr<MpiSet> set) : SetCollective(std::move(set)) {}
   // Among all ranks of the communicator; subsets share it. Throws InvalidArgumentError if the
   // limits cannot be kept.
-  MpiCollective(std::shared_ptr<MpiCommunicator> communicator, MpiCollectiveLimits limits);
+  MpiCollective(std::shared_ptr<MpiCommunicator> communicator, MpiCollectiveLimits limits)
+      : MpiCollective(std::make_shared<MpiSet>(
+            std::make_shared<MpiShared>(std::move(communicator), limits))) {}
 
-  std::optional<Duration> poll_interval() const override;
-  void progress(TimePoint now) override;
-  void abort() noexcept override;
-
- private:
-  explicit MpiCollective(std::shared_ptr<MpiSet> set) : SetCollective(std::move(set)) {}
-  std::unique_ptr<Collective> collective_of(std::shared_ptr<MpiSet> set) const override;
+  std::optional<Duration> poll_interval() const override {
+    const MpiCommunicator& communicator = *set_->shared().communicator;
+    const bool moves = communicator.has_work() || set_->shared().transfers.restless();
+    return moves ? communicator.poll_interval() : communicator.linger_interval();
+  }
+  void progress(TimePoint now) override {
+    host::Transfers& transfers = set_->shared().transfers;
+    const bool looked = set_->shared().communicator->linger(now);
+    if (transfers.restless() || (looked && transfers.unsettled())) transfers.poll();
+  }
+  void abort() noexcept override {
+    set_->abort();
+    MpiEnvironment::instance().note_failure();
+  }
 };
 
 }  // namespace hvd

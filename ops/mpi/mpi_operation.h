@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/ports/collective.h"
 #include "ops/host/byte_sequence.h"
+#include "ops/host/reduce_batch.h"
 #include "ops/mpi/mpi_set.h"
-#include "ops/mpi/pending.h"
 
 namespace hvd {
 
@@ -99,6 +100,88 @@ class MpiOperation : public Operation {
   std::deque<Running> pieces_;
   bool all_started_ = false;
   bool finished_ = false;
+};
+
+// From the root along a binomial tree, piece by piece.
+class MpiBroadcast final : public MpiOperation {
+ public:
+  MpiBroadcast(std::shared_ptr<MpiSet> set, std::vector<Fence> ready, std::span<const Slice> slices,
+               Rank root);
+
+ protected:
+  std::unique_ptr<MpiPiece> next_piece() override;
+
+ private:
+  class Piece;
+
+  std::size_t root_;
+  host::ByteSequence input_;  // on the root
+  host::ByteSequence output_;
+  std::size_t started_ = 0;  // bytes of the pieces before the next one
+};
+
+// From every rank straight to every other one, piece by piece.
+class MpiExchange final : public MpiOperation {
+ public:
+  // GatherSlices or ExchangeSlices.
+  template <typename Slices>
+  MpiExchange(std::shared_ptr<MpiSet> set, std::vector<Fence> ready, const Slices& slices)
+      : MpiOperation(std::move(set), std::move(ready)),
+        parcels_(slices, rank(), size()),
+        share_(std::max<std::size_t>(1, limits().piece_bytes / size())) {
+    stats_.packed_bytes = parcels_.bytes();
+  }
+
+ protected:
+  std::unique_ptr<MpiPiece> next_piece() override;
+
+ private:
+  class Piece;
+
+  const host::Parcels parcels_;
+  const std::size_t share_;  // bytes of each that make a piece
+  std::size_t started_ = 0;  // bytes of each in the pieces before the next one
+};
+
+// See MpiCollective. Requires: slices of one dtype, and not Adasum.
+class MpiAllReduce final : public MpiOperation {
+ public:
+  MpiAllReduce(std::shared_ptr<MpiSet> set, std::vector<Fence> ready, std::span<const Slice> slices,
+               const Reduction& reduction);
+
+ protected:
+  std::unique_ptr<MpiPiece> next_piece() override;
+
+ private:
+  class Piece;
+  class WholePiece;
+  class ScatteredPiece;
+
+  std::unique_ptr<host::ReduceBatch> batch_;
+  bool small_;
+  std::size_t piece_bytes_;
+  std::size_t started_ = 0;  // bytes of the pieces before the next one
+};
+
+// See MpiCollective. Requires: slices of one dtype whose parts add up.
+class MpiReduceScatter final : public MpiOperation {
+ public:
+  MpiReduceScatter(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
+                   std::span<const ScatterSlice> slices, const Reduction& reduction);
+
+ protected:
+  std::unique_ptr<MpiPiece> next_piece() override;
+
+ private:
+  class Piece;
+
+  Reduction reduction_;
+  DType dtype_ = DType::kF32;
+  std::vector<host::ByteSequence> inputs_;  // what this rank contributes to the part of each rank
+  host::ByteSequence output_;
+  std::size_t longest_ = 0;  // bytes of the longest part
+  std::size_t share_;        // bytes of each part that make a piece
+  std::size_t started_ = 0;  // bytes of each part in the pieces before the next one
 };
 
 }  // namespace hvd

@@ -1,4 +1,4 @@
-#include "ops/mpi/mpi_reductions.h"
+#include "ops/mpi/mpi_operation.h"
 
 #include <algorithm>
 

@@ -9,13 +9,79 @@
 #include <span>
 #include <vector>
 
-#include "ops/host/rank_set.h"
+#include "core/ports/collective.h"
+#include "ops/host/host_collective.h"
 #include "ops/host/transfers.h"
 #include "ops/mpi/messages.h"
-#include "ops/mpi/scratch.h"
-#include "ops/mpi/tags.h"
 
 namespace hvd {
+
+// How the tags of one communicator are divided, so that no message meets a receive that was not
+// meant for it:
+//
+//   0 ... kReserved - 1                    what MpiTag names
+//   (label * kWindow + slot) * kStages + stage
+//
+// `label` (1, 2, ...) stands for a Collective, `slot` for one of its operations and `stage` for a
+// kind of message in it. Slots and labels return: MPI keeps the order of equal tags between two
+// ranks, so it is enough that on each rank those who share a tag post their messages one after the
+// other.
+class MpiTags {
+ public:
+  static constexpr int kStages = 4;
+  static constexpr int kWindow = 64;  // operations of one Collective that may run at a time
+  static constexpr int kReserved = kStages * kWindow;
+
+  // `upper_bound`: the greatest tag, MPI's attribute MPI_TAG_UB. Throws UnsupportedError if it is
+  // less than the 32767 that every MPI has to offer.
+  explicit MpiTags(int upper_bound);
+
+  // Two Collectives of one label must not exist on a rank at a time.
+  int label(std::uint64_t key) const {
+    return 1 + static_cast<int>(key % static_cast<std::uint64_t>(labels_));
+  }
+  int labels() const noexcept { return labels_; }
+
+  static int first(int label, std::uint64_t operation) {
+    return label * kReserved + static_cast<int>(operation % kWindow) * kStages;
+  }
+
+ private:
+  int labels_;
+};
+
+// Memory that operations borrow one after the other: fresh pages cost more than what is done with
+// them. Not thread-safe.
+class ScratchPool {
+ public:
+  // At least `bytes`, 64-byte aligned, holding anything.
+  Buffer take(std::size_t bytes);
+  void give_back(Buffer buffer);
+
+ private:
+  std::vector<Buffer> free_;
+  std::size_t free_bytes_ = 0;
+};
+
+// What one piece of an operation borrowed. Gives it back when it is destroyed.
+class Scratch {
+ public:
+  explicit Scratch(ScratchPool& pool) : pool_(pool) {}
+  ~Scratch() {
+    for (Buffer& buffer : taken_) pool_.give_back(std::move(buffer));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::byte* take(std::size_t bytes) {
+    taken_.push_back(pool_.take(bytes));
+    return static_cast<std::byte*>(taken_.back().data);
+  }
+
+ private:
+  ScratchPool& pool_;
+  std::vector<Buffer> taken_;
+};
 
 struct MpiCollectiveLimits {
   // All-reduces of up to this many bytes over all ranks go whole to all of them, which saves a
@@ -38,10 +104,6 @@ struct MpiShared {
   std::set<int> labels;  // of the sets that exist
   ScratchPool pool;
   host::Transfers transfers;
-
-  // Of transfers.
-  void begin_work() noexcept { communicator->begin_work(); }
-  void end_work() noexcept { communicator->end_work(); }
 };
 
 // The ranks of one Collective and its running operations.
@@ -56,6 +118,9 @@ class MpiSet : public host::RankSet {
   ~MpiSet() { shared_->labels.erase(label_); }
 
   MpiShared& shared() const noexcept { return *shared_; }
+
+  void begin_transfer() noexcept { shared_->communicator->begin_work(); }
+  void end_transfer() noexcept { shared_->communicator->end_work(); }
 
   // Operations are counted from their start to their end, on all ranks alike.
   std::uint64_t begin_operation();

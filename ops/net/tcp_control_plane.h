@@ -3,14 +3,15 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/base/thread_annotations.h"
+#include "core/config/config.h"
 #include "core/ports/control_plane.h"
-#include "core/ports/rendezvous.h"
 #include "ops/net/secret.h"
 #include "ops/net/tcp_network.h"
 
@@ -48,9 +49,6 @@ class TcpControlPlane final : public ControlPlane {
   // Throws StalledError naming a rank that has not by then, with its addresses and what to do.
   void connect(std::span<const Rank> to, std::span<const Rank> from, TimePoint deadline);
 
-  Topology topology() const noexcept override { return topology_; }
-  const std::vector<int>& host_of() const noexcept override { return placement_.host_of; }
-  std::string host_name(Rank rank) const override { return placement_.host_name(rank); }
   // Throws InternalError for a rank that is not there or is this one. What is sent to a rank that
   // is gone vanishes.
   void send(Rank to, std::span<const std::byte> message) override;
@@ -70,8 +68,6 @@ class TcpControlPlane final : public ControlPlane {
   void after_call() HVD_REQUIRES(mutex_);
   void report_events() HVD_REQUIRES(mutex_);
 
-  const Placement placement_;
-  const Topology topology_;
   DoorbellState own_bell_;
   Doorbell doorbell_;
   UniqueFd wake_;
@@ -86,5 +82,21 @@ class TcpControlPlane final : public ControlPlane {
   std::atomic<std::size_t> waiting_{0};
   std::thread thread_;  // last: it uses the rest
 };
+
+// Every rank's text, by rank. Collective; throws at the deadline.
+using AllGather =
+    std::function<std::vector<std::string>(const std::string& mine, TimePoint deadline)>;
+
+// This rank's control plane to the ranks of other hosts, connected to its neighbours in the tree
+// (core/base/topology.h). All ranks of the world call it; either it succeeds on all of them, or
+// all throw what the first one met: UnsupportedError when it could not listen on the interfaces
+// that `config` names, StalledError when two could not connect by the deadline. `bell` as
+// TcpControlPlane has it.
+//
+// The key of the connections is drawn by rank 0 and travels over `all_gather`: they are as safe as
+// what that goes over.
+std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const Config& config,
+                                               const Doorbell* bell, const AllGather& all_gather,
+                                               TimePoint deadline);
 
 }  // namespace hvd

@@ -111,13 +111,13 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
     }
     // A rank of this job has proven its name long before so many others came.
     const auto is_unauthenticated = [this](Id id) {
-      return links_.at(id).stage == Stage::kStranger;
+      return links_.at(id).stage == Stage::kUnauthenticated;
     };
     const auto count = std::ranges::count_if(unsettled_, is_unauthenticated);
     if (static_cast<std::size_t>(count) >= kMaxUnauthenticatedPeers) {
       close(*std::ranges::find_if(unsettled_, is_unauthenticated));
     }
-    Link& link = add(std::move(socket), Stage::kStranger, -1, kUnauthenticatedLimit);
+    Link& link = add(std::move(socket), Stage::kUnauthenticated, -1, kUnauthenticatedLimit);
     const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank};
     link.handshake = Handshake::listener(key_, terms, [this](Rank from) { return expects(from); });
     watch(link, true);
@@ -237,7 +237,7 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   const Stage stage = found->second.stage;
   const Rank rank = found->second.rank;
   close(id);
-  if (stage == Stage::kStranger) return;
+  if (stage == Stage::kUnauthenticated) return;
   if (stage != Stage::kUp) {
     retry(rank, why.empty() ? "refused: another job listens there, or the rank is gone" : why);
   } else if (departure_.empty()) {

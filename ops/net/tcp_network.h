@@ -14,7 +14,6 @@
 #include "core/ports/rendezvous.h"
 #include "ops/net/handshake.h"
 #include "ops/net/secret.h"
-#include "ops/net/tcp_endpoint.h"
 #include "ops/net/tcp_frames.h"
 #include "ops/net/tcp_socket.h"
 
@@ -70,17 +69,17 @@ class TcpNetwork {
   static constexpr std::uint64_t kEpoch = 0;  // of the job, until jobs are elastic
 
   enum class Stage {
-    kConnecting,  // this end began it
-    kGreeting,    // and the handshake goes on
-    kStranger,    // the other end began it, and the handshake goes on
+    kConnecting,       // this end began it
+    kGreeting,         // and the handshake goes on
+    kUnauthenticated,  // the other end began it, and the handshake goes on
     kUp,
   };
 
   struct Link {
     Id id = 0;
     TcpDescriptor socket;
-    Stage stage = Stage::kStranger;
-    Rank rank = -1;                      // of the other end; of a stranger -1
+    Stage stage = Stage::kUnauthenticated;
+    Rank rank = -1;                      // of the other end; of an unauthenticated one -1
     TimePoint deadline;                  // of the handshake
     std::optional<Handshake> handshake;  // until it is up
     TcpFrameReader reader;

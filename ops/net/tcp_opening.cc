@@ -106,7 +106,7 @@ void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
 }
 
 void TcpNetwork::come_up(Link& link) {
-  if (link.stage == Stage::kStranger) {
+  if (link.stage == Stage::kUnauthenticated) {
     const Rank rank = link.handshake->from();
     if (!expects(rank)) return close(link.id);  // it came twice at once
     link.rank = rank;

@@ -1,17 +1,71 @@
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "core/base/bytes.h"
 #include "core/base/clock.h"
-#include "ops/net/tcp_endpoint.h"
 
 namespace hvd {
+
+struct TcpAddress {
+  std::string host;  // numeric IPv4 or IPv6
+  std::uint16_t port = 0;
+
+  friend bool operator==(const TcpAddress&, const TcpAddress&) = default;
+};
+
+// "10.0.0.1:29400", "[fd00::1]:29400"
+std::string to_string(const TcpAddress& address);
+
+// Where a rank listens: there and nowhere else.
+struct TcpEndpoint {
+  std::vector<TcpAddress> addresses;  // no host twice
+};
+
+void put_endpoint(ByteWriter& out, const TcpEndpoint& endpoint);
+// Throws PeerLostError for bytes that put_endpoint() did not write.
+TcpEndpoint get_endpoint(ByteReader& in);
+
+// One address of an interface of this machine that is up.
+struct LocalAddress {
+  std::string interface;
+  std::string address;              // numeric
+  std::vector<std::byte> bytes;     // 4 or 16, as on the wire
+  std::vector<std::byte> net_mask;  // of the same length
+};
+
+bool is_loopback(const std::string& address);
+
+// Without IPv6 addresses that are valid on one link only.
+std::vector<LocalAddress> local_addresses();
+
+// What a rank publishes: the addresses of the interfaces that `names` lists ("eth0,eth1"), or of
+// all of them if it is empty, loopback last. Throws InvalidArgumentError naming the setting
+// HOROVOD_GLOO_IFACE, the interface and those that there are.
+std::vector<std::string> addresses_of(const std::string& names,
+                                      std::span<const LocalAddress> local);
+
+// A peer's addresses in the order in which to try them: those of a network that this machine is
+// part of, then the others, then those that this machine has itself (a bridge that every host has
+// under one address leads back to the caller; but peers of one machine have nothing else).
+std::vector<TcpAddress> in_order_of_promise(std::span<const TcpAddress> addresses,
+                                            std::span<const LocalAddress> local);
+
+// What poll() takes to wait until `time`, a day at most; -1, forever, for max().
+inline int milliseconds_until(TimePoint time) {
+  if (time == TimePoint::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 86'400'000));
+}
 
 // Whether accept() failed for want of something that others hold: the connection goes on waiting,
 // so its listener stays readable, and who does not wait a while before the next try spins.
@@ -54,6 +108,10 @@ struct TcpListener {
 
 // At an address of this machine (numeric) and no other, at a port that the system chooses.
 TcpListener listen_on(const std::string& host);
+
+// At each of these addresses where that works. Throws UnsupportedError, with what failed, if that
+// is none.
+std::vector<TcpListener> listen_on_each(std::span<const std::string> hosts);
 
 // The next connection, set up like those of connect_to(); empty with errno set when there is none
 // now.

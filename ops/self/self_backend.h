@@ -1,91 +1,116 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "core/base/status.h"
-#include "core/base/tensor_view.h"
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
-#include "core/ports/fence.h"
 #include "ops/host/host_collective.h"
 
 namespace hvd {
 
-// One end of a transfer of a rank to itself.
-struct SelfTransfer {
-  TensorView tensor;
-  int tag = 0;
-  bool sends = false;
-  std::vector<Fence> ready;  // to be reached before its memory is touched
-  bool over = false;         // copied or failed
-  Status error = {};         // once over
-};
-
-using SelfTransferPtr = std::shared_ptr<SelfTransfer>;
-
-// Sends and receives of one rank: of each tag the n-th with the n-th.
+// Sends and receives of one rank to itself: of each set and tag the n-th with the n-th. What
+// host::Transfers is where there is somebody to talk to.
 class SelfTransfers {
  public:
-  // Takes its place among those of its tag.
-  void post(const SelfTransferPtr& transfer);
-  // Copies what can be copied now. True when `transfer` is over; throws MismatchError when its two
-  // ends differ.
-  bool serve(SelfTransfer& transfer);
-  // As if it had not been posted; its memory is not touched any more.
-  void withdraw(const SelfTransferPtr& transfer);
+  using TransferPtr = std::shared_ptr<host::Transfer>;
+
+  TransferPtr add(host::Transfer transfer);
+  bool withdraw(const TransferPtr& transfer, bool for_good) noexcept;
+  // Copies what can be copied now.
+  void poll();
+  bool done(const host::Transfer& transfer) const { return transfer.settled; }
 
  private:
-  struct Line {
-    std::deque<SelfTransferPtr> sends;
-    std::deque<SelfTransferPtr> receives;
+  struct Lines {
+    std::deque<TransferPtr> sends;
+    std::deque<TransferPtr> receives;
   };
 
-  std::map<int, Line> lines_;  // by tag
+  std::map<std::pair<std::uint64_t, int>, Lines> lines_;  // by set and tag
 };
 
-struct SelfState;
+// The one rank of a Collective.
+class SelfSet : public host::RankSet {
+ public:
+  static constexpr bool kOwnAdasum = true;
+  struct Shared {
+    SelfTransfers transfers;
+  };
+
+  SelfSet() : RankSet(0, 1), shared_(std::make_shared<Shared>()) {}
+  SelfSet(const std::shared_ptr<const SelfSet>& parent, std::uint32_t number,
+          std::vector<Rank> ranks)
+      : RankSet(parent, number, 0, std::move(ranks)), shared_(parent->shared_) {}
+
+  Shared& shared() const noexcept { return *shared_; }
+
+ private:
+  std::shared_ptr<Shared> shared_;
+};
+
+// Any operation: each slice is scaled or copied, in advance().
+class SelfOperation final : public Operation {
+ public:
+  SelfOperation(std::shared_ptr<SelfSet> set, std::vector<Fence> ready,
+                std::span<const Slice> slices, const Reduction& reduction)
+      : SelfOperation(std::move(set), std::move(ready), reduction) {
+    slices_.assign(slices.begin(), slices.end());
+  }
+  SelfOperation(std::shared_ptr<SelfSet> set, std::vector<Fence> ready,
+                std::span<const ScatterSlice> slices, const Reduction& reduction)
+      : SelfOperation(std::move(set), std::move(ready), reduction) {
+    for (const ScatterSlice& slice : slices) slices_.push_back({slice.input, slice.output});
+  }
+  SelfOperation(std::shared_ptr<SelfSet> set, std::vector<Fence> ready,
+                std::span<const Slice> slices, Rank /*root*/)
+      : SelfOperation(std::move(set), std::move(ready), slices, Reduction{}) {}
+  SelfOperation(std::shared_ptr<SelfSet> set, std::vector<Fence> ready,
+                std::span<const GatherSlice> slices)
+      : SelfOperation(std::move(set), std::move(ready), Reduction{}) {
+    for (const GatherSlice& slice : slices) copy(slice.input, slice.output, slice.bytes_of[0]);
+  }
+  SelfOperation(std::shared_ptr<SelfSet> set, std::vector<Fence> ready,
+                std::span<const ExchangeSlice> slices)
+      : SelfOperation(std::move(set), std::move(ready), Reduction{}) {
+    for (const ExchangeSlice& slice : slices) copy(slice.input, slice.output, slice.bytes_to[0]);
+  }
+
+  bool advance() override;
+
+ private:
+  SelfOperation(std::shared_ptr<SelfSet> set, std::vector<Fence> ready, const Reduction& reduction)
+      : set_(std::move(set)), ready_(std::move(ready)), reduction_(reduction) {}
+  void copy(const void* from, void* to, std::size_t bytes);
+
+  std::shared_ptr<SelfSet> set_;
+  std::vector<Fence> ready_;
+  Reduction reduction_;
+  std::vector<Slice> slices_;
+  bool done_ = false;
+};
 
 // A world of one rank on host memory: what is in place and not scaled costs nothing, the rest is
 // one copy. Nothing travels: a lossy wire format loses nothing, Adasum of one vector is that
 // vector. Operations do their work in advance(), once the fences given to after() are reached.
-class SelfCollective final : public host::HostCollective {
+class SelfCollective final
+    : public host::SetCollective<SelfCollective, SelfSet, SelfOperation, SelfOperation,
+                                 SelfOperation, SelfOperation> {
  public:
-  SelfCollective();
-
-  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
-                                        const Reduction& reduction) override;
-  std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
-                                            const Reduction& reduction) override;
-  std::unique_ptr<Operation> broadcast(std::span<const Slice> slices, Rank root) override;
-  std::unique_ptr<Operation> all_gather(std::span<const GatherSlice> slices) override;
-  std::unique_ptr<Operation> all_to_all(std::span<const ExchangeSlice> slices) override;
-  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
-                                      std::span<std::int64_t> all) override;
-  std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
-
-  void abort() noexcept override;
-
- private:
-  explicit SelfCollective(std::shared_ptr<const SelfState> parent);
-  std::unique_ptr<Operation> start(std::function<void()> work);
-  std::unique_ptr<Operation> transfer(bool sends, const TensorView& tensor, Rank peer,
-                                      int tag) override;
-
-  std::shared_ptr<SelfState> state_;
+  explicit SelfCollective(std::shared_ptr<SelfSet> set) : SetCollective(std::move(set)) {}
+  SelfCollective() : SetCollective(std::make_shared<SelfSet>()) {}
 };
 
 // A world of one rank: there is nobody to talk to.
 class SelfControlPlane final : public ControlPlane {
  public:
-  explicit SelfControlPlane(std::string host) : host_(std::move(host)) {}
+  explicit SelfControlPlane(std::string host) : ControlPlane({0, {0}, {std::move(host)}}) {}
 
-  Topology topology() const noexcept override { return {}; }
-  const std::vector<int>& host_of() const noexcept override { return host_of_; }
-  std::string host_name(Rank) const override { return host_; }
   // Throws InternalError: no rank of a world of one has a peer.
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override { return std::nullopt; }
@@ -93,8 +118,6 @@ class SelfControlPlane final : public ControlPlane {
   void abort(const Status&) noexcept override {}
 
  private:
-  std::string host_;
-  std::vector<int> host_of_ = {0};
   DoorbellState state_;
   Doorbell doorbell_{state_};
 };

@@ -16,8 +16,14 @@ constexpr std::size_t kLeastPerRing = 512;  // some notes
 
 constexpr std::size_t kLeastShare = 64;  // bytes of a chunk for each rank
 
+constexpr std::size_t kAlignment = 4096;
+
 constexpr std::size_t align_up(std::size_t bytes) {
-  return (bytes + DataSegment::kAlignment - 1) / DataSegment::kAlignment * DataSegment::kAlignment;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::size_t begin_of_data(int ranks) {
+  return align_up(Mailboxes::bytes_needed(ranks));
 }
 
 std::size_t data_ring_bytes(std::size_t ranks) {
@@ -49,17 +55,12 @@ struct DataSegment::Layout {
 
 DataSegment::Needs DataSegment::needs(int ranks, const ShmLimits& limits) {
   const Layout layout(ranks, limits);
-  return {layout.end, layout.places + layout.place};
+  return {begin_of_data(ranks) + layout.end, begin_of_data(ranks) + layout.places + layout.place};
 }
 
-DataSegment::DataSegment(std::shared_ptr<SharedMemory> memory, std::size_t offset, int ranks,
-                         int rank, const ShmLimits& limits, std::vector<DoorbellState*> bells)
-    : memory_(std::move(memory)),
-      offset_(offset),
-      ranks_(ranks),
-      rank_(rank),
-      limits_(limits),
-      bells_(std::move(bells)) {
+DataSegment::DataSegment(std::shared_ptr<SharedMemory> memory, int ranks, int rank,
+                         const ShmLimits& limits)
+    : memory_(std::move(memory)), mailboxes_(memory_, ranks), rank_(rank), limits_(limits) {
   if (limits.lanes == 0 || limits.chunk_bytes % kAlignment != 0 ||
       limits.chunk_bytes < kLeastShare * static_cast<std::size_t>(ranks)) {
     throw InvalidArgumentError("chunks of " + std::to_string(limits.chunk_bytes) + " bytes in " +
@@ -67,15 +68,18 @@ DataSegment::DataSegment(std::shared_ptr<SharedMemory> memory, std::size_t offse
                                " lanes: expected at least one lane, and a multiple of 4096 that "
                                "gives each rank 64 bytes");
   }
-  const std::size_t wanted = offset + needs(ranks, limits).bytes;
-  if (memory_->bytes() >= wanted && offset % kAlignment == 0) return;
+  if (memory_->bytes() >= needs(ranks, limits).bytes) return;
   throw InternalError("the data of " + std::to_string(ranks) + " ranks does not fit " +
-                      std::to_string(memory_->bytes()) + " bytes from " + std::to_string(offset));
+                      std::to_string(memory_->bytes()) + " bytes");
+}
+
+std::byte* DataSegment::base() const noexcept {
+  return memory_->data() + begin_of_data(ranks());
 }
 
 std::byte* DataSegment::rank_area(Place place, int rank) const noexcept {
-  const Layout layout(ranks_, limits_);
-  return memory_->data() + offset_ + layout.places + place * layout.place +
+  const Layout layout(ranks(), limits_);
+  return base() + layout.places + place * layout.place +
          static_cast<std::size_t>(rank) * layout.rank_area;
 }
 
@@ -85,13 +89,13 @@ LaneProgress& DataSegment::progress(Place place, int rank, std::size_t lane) con
 
 std::byte* DataSegment::chunk(Place place, int rank, std::size_t lane,
                               std::size_t which) const noexcept {
-  const Layout layout(ranks_, limits_);
+  const Layout layout(ranks(), limits_);
   return rank_area(place, rank) + layout.progress + (2 * lane + which) * limits_.chunk_bytes;
 }
 
 // Of the set that has `place`, which is not the world's.
 DataSegment::Entry& DataSegment::entry(Place place) const noexcept {
-  return reinterpret_cast<Entry*>(memory_->data() + offset_)[place - 1];
+  return reinterpret_cast<Entry*>(base())[place - 1];
 }
 
 // A free one of `limits_.sets` places from `first` on. It is taken before its memory is there,
@@ -126,7 +130,7 @@ DataSegment::Place DataSegment::give_place(std::uint64_t key, const std::vector<
 }
 
 void DataSegment::reserve_place(Place place, const std::vector<int>& members) {
-  const Layout layout(ranks_, limits_);
+  const Layout layout(ranks(), limits_);
   for (const int member : members) {
     const auto at = static_cast<std::size_t>(rank_area(place, member) - memory_->data());
     memory_->reserve(at, layout.rank_area);
@@ -164,25 +168,57 @@ void DataSegment::leave_place(Place place, const std::vector<int>& members) noex
   mine.key.store(0);
 }
 
-// `which`: 0 for notes, 1 for data.
-ByteRing DataSegment::ring_of(int from, int to, std::size_t which) const noexcept {
-  const Layout layout(ranks_, limits_);
-  const auto ranks = static_cast<std::size_t>(ranks_);
-  const std::size_t pair = static_cast<std::size_t>(from) * ranks + static_cast<std::size_t>(to);
-  std::byte* const base = memory_->data() + offset_;
-  auto& state = reinterpret_cast<ByteRingState*>(base + layout.states)[2 * pair + which];
-  const std::size_t data_bytes = data_ring_bytes(ranks);
-  std::byte* const rings = base + layout.rings + pair * (kLeastPerRing + data_bytes);
-  if (which == 0) return {state, rings, kLeastPerRing};
+ByteRing DataSegment::ring_of(int from, int to, RingOf what) const noexcept {
+  const Layout layout(ranks(), limits_);
+  const auto count = static_cast<std::size_t>(ranks());
+  const std::size_t pair = static_cast<std::size_t>(from) * count + static_cast<std::size_t>(to);
+  const bool is_data = what == RingOf::kData;
+  auto& state =
+      reinterpret_cast<ByteRingState*>(base() + layout.states)[2 * pair + (is_data ? 1 : 0)];
+  const std::size_t data_bytes = data_ring_bytes(count);
+  std::byte* const rings = base() + layout.rings + pair * (kLeastPerRing + data_bytes);
+  if (!is_data) return {state, rings, kLeastPerRing};
   return {state, rings + kLeastPerRing, data_bytes};
 }
 
-ByteRing DataSegment::notes(int from, int to) const noexcept {
-  return ring_of(from, to, 0);
+namespace {
+
+// Messages are small, and one that does not fit waits in its sender: 4 MiB for all rings of a host
+// is enough, and /dev/shm of a container is often only 64 MiB.
+constexpr std::size_t kAllMailboxes = std::size_t{4} << 20;
+constexpr std::size_t kLargestMailbox = std::size_t{64} << 10;
+constexpr std::size_t kSmallestMailbox = std::size_t{1} << 10;
+
+std::size_t ring_bytes_for(int ranks) {
+  const auto pairs = static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
+  return std::clamp(std::bit_floor(kAllMailboxes / pairs), kSmallestMailbox, kLargestMailbox);
 }
 
-ByteRing DataSegment::data(int from, int to) const noexcept {
-  return ring_of(from, to, 1);
+}  // namespace
+
+std::size_t Mailboxes::bytes_needed(int ranks) {
+  const auto count = static_cast<std::size_t>(ranks);
+  return count * sizeof(RankSlot) + count * count * (sizeof(ByteRingState) + ring_bytes_for(ranks));
+}
+
+Mailboxes::Mailboxes(std::shared_ptr<SharedMemory> memory, int ranks)
+    : memory_(std::move(memory)), ranks_(ranks), ring_bytes_(ring_bytes_for(ranks)) {
+  if (memory_->bytes() < bytes_needed(ranks)) {
+    throw InternalError("mailboxes of " + std::to_string(ranks) + " ranks do not fit " +
+                        std::to_string(memory_->bytes()) + " bytes");
+  }
+}
+
+RankSlot& Mailboxes::slot(int local_rank) const noexcept {
+  return reinterpret_cast<RankSlot*>(memory_->data())[local_rank];
+}
+
+ByteRing Mailboxes::ring(int from, int to) const noexcept {
+  const auto count = static_cast<std::size_t>(ranks_);
+  const auto pair = static_cast<std::size_t>(from) * count + static_cast<std::size_t>(to);
+  std::byte* states = memory_->data() + count * sizeof(RankSlot);
+  std::byte* data = states + count * count * sizeof(ByteRingState);
+  return {reinterpret_cast<ByteRingState*>(states)[pair], data + pair * ring_bytes_, ring_bytes_};
 }
 
 }  // namespace hvd

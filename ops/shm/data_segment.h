@@ -14,6 +14,34 @@
 
 namespace hvd {
 
+enum class RankState : std::uint32_t { kHere = 0, kLeft = 1, kFailed = 2 };
+
+// What each rank of a host shows to the others.
+struct alignas(64) RankSlot {
+  DoorbellState bell;
+  std::atomic<RankState> state{RankState::kHere};
+  char why[240] = {};  // zero-terminated; written before `state` becomes kFailed
+};
+
+// The beginning of a host's segment: a slot for each of `ranks` local ranks, then a ring for each
+// ordered pair of them.
+class Mailboxes {
+ public:
+  static std::size_t bytes_needed(int ranks);
+  // Lays the structures out in `memory` (bytes_needed(ranks) zeroed bytes), which is kept alive.
+  // All zeroes is their initial state, so nobody has to construct them before others look.
+  Mailboxes(std::shared_ptr<SharedMemory> memory, int ranks);
+
+  int ranks() const noexcept { return ranks_; }
+  RankSlot& slot(int local_rank) const noexcept;
+  ByteRing ring(int from, int to) const noexcept;
+
+ private:
+  std::shared_ptr<SharedMemory> memory_;
+  int ranks_;
+  std::size_t ring_bytes_;
+};
+
 struct ShmLimits {
   // Operations of one set that move at a time; the next ones wait for them.
   std::size_t lanes = 2;
@@ -48,21 +76,19 @@ class DataSegment {
   static constexpr Place kWorldPlace = 0;
 
   struct Needs {
-    std::size_t bytes = 0;     // address space from the offset on
+    std::size_t bytes = 0;     // address space
     std::size_t reserved = 0;  // of them memory from the beginning
   };
+  // With the mailboxes.
   static Needs needs(int ranks, const ShmLimits& limits);
-  static constexpr std::size_t kAlignment = 4096;
 
-  // Lies in `memory` from `offset` (a multiple of kAlignment) on, needs() bytes, zeroed: that is
-  // the initial state. `bells` are the doorbells of the ranks and outlive this, as `memory` does.
-  DataSegment(std::shared_ptr<SharedMemory> memory, std::size_t offset, int ranks, int rank,
-              const ShmLimits& limits, std::vector<DoorbellState*> bells);
+  // Lies behind the mailboxes in `memory`: needs() bytes, zeroed, which is the initial state.
+  DataSegment(std::shared_ptr<SharedMemory> memory, int ranks, int rank, const ShmLimits& limits);
 
-  int ranks() const noexcept { return ranks_; }
+  int ranks() const noexcept { return mailboxes_.ranks(); }
   int rank() const noexcept { return rank_; }
   const ShmLimits& limits() const noexcept { return limits_; }
-  void ring(int rank) const noexcept { Doorbell(*bells_[static_cast<std::size_t>(rank)]).ring(); }
+  void ring(int rank) const noexcept { Doorbell(mailboxes_.slot(rank).bell).ring(); }
 
   LaneProgress& progress(Place place, int rank, std::size_t lane) const noexcept;
   std::byte* chunk(Place place, int rank, std::size_t lane, std::size_t which) const noexcept;
@@ -78,8 +104,9 @@ class DataSegment {
   // Of each member, once. The place is free when the last one has left.
   void leave_place(Place place, const std::vector<int>& members) noexcept;
 
-  ByteRing notes(int from, int to) const noexcept;
-  ByteRing data(int from, int to) const noexcept;
+  // Of transfers.
+  enum class RingOf { kNotes, kData };
+  ByteRing ring_of(int from, int to, RingOf what) const noexcept;
 
  private:
   struct Layout;
@@ -92,15 +119,14 @@ class DataSegment {
   std::optional<Place> take_entry(Place first) noexcept;
   void reserve_place(Place place, const std::vector<int>& members);
   void refuse_place(std::uint64_t key, const std::vector<int>& members) noexcept;
-  ByteRing ring_of(int from, int to, std::size_t which) const noexcept;
   std::byte* rank_area(Place place, int rank) const noexcept;
 
+  std::byte* base() const noexcept;
+
   std::shared_ptr<SharedMemory> memory_;
-  std::size_t offset_;
-  int ranks_;
+  Mailboxes mailboxes_;
   int rank_;
   ShmLimits limits_;
-  std::vector<DoorbellState*> bells_;
 };
 
 }  // namespace hvd

@@ -24,8 +24,7 @@ Bytes make_frame(std::span<const std::byte> message) {
 
 ShmControlPlane::ShmControlPlane(Placement placement, std::shared_ptr<SharedMemory> memory,
                                  const std::vector<ProcessHandle>& processes)
-    : placement_(std::move(placement)),
-      topology_(topology_of(placement_)),
+    : ControlPlane(std::move(placement)),
       mailboxes_(std::move(memory), topology_.local_size),
       slot_(&mailboxes_.slot(topology_.local_rank)),
       doorbell_(slot_->bell) {

@@ -9,8 +9,7 @@
 
 #include "core/base/deadlines.h"
 #include "core/ports/control_plane.h"
-#include "core/ports/rendezvous.h"
-#include "ops/shm/mailboxes.h"
+#include "ops/shm/data_segment.h"
 #include "ops/shm/process.h"
 
 namespace hvd {
@@ -27,9 +26,6 @@ class ShmControlPlane final : public ControlPlane {
   // Gives what is still queued one second to leave.
   ~ShmControlPlane() override;
 
-  Topology topology() const noexcept override { return topology_; }
-  const std::vector<int>& host_of() const noexcept override { return placement_.host_of; }
-  std::string host_name(Rank rank) const override { return placement_.host_name(rank); }
   // Throws InternalError for a rank of another host. What is sent to a rank that is gone vanishes.
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override;
@@ -71,8 +67,6 @@ class ShmControlPlane final : public ControlPlane {
   bool notice_deaths();
   std::string describe_loss(const Peer& peer) const;
 
-  Placement placement_;
-  Topology topology_;
   Mailboxes mailboxes_;
   RankSlot* slot_;
   Doorbell doorbell_;

@@ -1,4 +1,4 @@
-#include "ops/shm/shm_reductions.h"
+#include "ops/shm/shm_operation.h"
 
 #include <algorithm>
 #include <cstring>

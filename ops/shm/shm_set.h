@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "core/base/topology.h"
-#include "ops/host/rank_set.h"
+#include "ops/host/host_collective.h"
 #include "ops/host/transfers.h"
-#include "ops/shm/arena_files.h"
 #include "ops/shm/data_segment.h"
 
 namespace hvd {
@@ -23,10 +22,6 @@ struct ShmShared {
     std::vector<int> members;
   };
   void settle_departures() noexcept;
-
-  // Of transfers: whoever moves one rings, so nothing is polled.
-  void begin_work() noexcept {}
-  void end_work() noexcept {}
 
   std::unique_ptr<DataSegment> segment;
   ArenaFiles arenas;

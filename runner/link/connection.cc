@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/system/host.h"
-#include "ops/net/tcp_endpoint.h"
+#include "ops/net/tcp_socket.h"
 
 namespace hvd::runner {
 namespace {

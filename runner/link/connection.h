@@ -2,8 +2,6 @@
 
 #include <poll.h>
 
-#include <algorithm>
-#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,13 +14,6 @@
 #include "runner/link/wire.h"
 
 namespace hvd::runner {
-
-// What poll() takes to wait until `time`, a day at most; -1, for ever, for max().
-inline int milliseconds_until(TimePoint time) {
-  if (time == TimePoint::max()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 86'400'000));
-}
 
 // What hvdrun and its agents agree on: hvdrun listens, as number 0, and ranks call it.
 inline constexpr Handshake::Terms kTerms{HandshakeService::kRunner, 0, 0};

@@ -5,30 +5,12 @@
 
 #include "core/base/status.h"
 #include "core/system/host.h"
-#include "ops/net/tcp_endpoint.h"
+#include "ops/net/tcp_socket.h"
 
 namespace hvd::runner {
 namespace {
 
 constexpr Duration kListenPause = std::chrono::milliseconds(100);  // without descriptors
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-std::vector<TcpListener> listen_on_each(std::span<const std::string> addresses) {
-  std::vector<TcpListener> listeners;
-  std::string why = "no address";
-  for (const std::string& address : addresses) {
-    try {
-      listeners.push_back(listen_on(address));
-    } catch (const UnsupportedError& error) {
-      why = error.what();
-    }
-  }
-  if (listeners.empty()) throw InternalError("cannot listen for the ranks: " + why);
-  return listeners;
-}
 
 }  // namespace
 
@@ -58,13 +40,13 @@ void Reception::add_polls(std::vector<pollfd>& polls) const {
   for (const TcpListener& listening : listeners_) {
     polls.push_back({open ? listening.socket.get() : -1, POLLIN, 0});
   }
-  for (const UnauthenticatedPeer& stranger : strangers_)
-    polls.push_back({stranger.socket.get(), POLLIN, 0});
+  for (const UnauthenticatedPeer& peer : unauthenticated_)
+    polls.push_back({peer.socket.get(), POLLIN, 0});
 }
 
 TimePoint Reception::next_deadline() const {
   TimePoint next = listen_again_ == TimePoint{} ? TimePoint::max() : listen_again_;
-  if (!strangers_.empty()) next = std::min(next, strangers_.front().deadline);
+  if (!unauthenticated_.empty()) next = std::min(next, unauthenticated_.front().deadline);
   return next;
 }
 
@@ -72,9 +54,9 @@ std::vector<Reception::Agent> Reception::serve(std::span<const pollfd> polls, Ti
   std::vector<Agent> agents;
   const std::size_t listening = listeners_.size();
   std::size_t at = listening;
-  std::erase_if(strangers_, [&](UnauthenticatedPeer& stranger) {
+  std::erase_if(unauthenticated_, [&](UnauthenticatedPeer& peer) {
     const bool ready = polls[at++].revents != 0;
-    return (ready && !serve(stranger, agents)) || now >= stranger.deadline;
+    return (ready && !serve(peer, agents)) || now >= peer.deadline;
   });
   if (now >= listen_again_) listen_again_ = {};
   for (std::size_t i = 0; i < listening; ++i) {
@@ -83,13 +65,13 @@ std::vector<Reception::Agent> Reception::serve(std::span<const pollfd> polls, Ti
   return agents;
 }
 
-// False when it is no stranger any more: an agent, or gone.
-bool Reception::serve(UnauthenticatedPeer& stranger, std::vector<Agent>& agents) {
+// False when it is not unauthenticated any more: an agent, or gone.
+bool Reception::serve(UnauthenticatedPeer& peer, std::vector<Agent>& agents) {
   Connection made;
   std::string why;
-  if (!advance(stranger.handshake, stranger.socket, made, why)) return false;
-  if (made) agents.push_back({stranger.handshake.from(), std::move(made)});
-  return stranger.handshake.state() == Handshake::State::kGoing;
+  if (!advance(peer.handshake, peer.socket, made, why)) return false;
+  if (made) agents.push_back({peer.handshake.from(), std::move(made)});
+  return peer.handshake.state() == Handshake::State::kGoing;
 }
 
 void Reception::accept_all(int listening, TimePoint now) {
@@ -97,15 +79,15 @@ void Reception::accept_all(int listening, TimePoint now) {
     TcpDescriptor socket = accept_from(listening, link_timeout_);
     if (!socket) {
       if (!is_out_of_descriptors(errno)) return;
-      // poll() would return at once again and again; and the oldest stranger has what we need.
-      if (!strangers_.empty()) strangers_.pop_front();
+      // poll() would return at once again and again; and the oldest peer has what we need.
+      if (!unauthenticated_.empty()) unauthenticated_.pop_front();
       listen_again_ = now + kListenPause;
       return;
     }
-    if (strangers_.size() >= most_) strangers_.pop_front();
-    strangers_.push_back({std::move(socket),
-                          Handshake::listener(key_bytes(address_), kTerms, expects_),
-                          now + kUnauthenticatedLimit});
+    if (unauthenticated_.size() >= most_) unauthenticated_.pop_front();
+    unauthenticated_.push_back({std::move(socket),
+                                Handshake::listener(key_bytes(address_), kTerms, expects_),
+                                now + kUnauthenticatedLimit});
   }
 }
 

@@ -36,8 +36,8 @@ class Reception {
   using Expects = std::function<bool(int rank)>;
 
   // Listens on a TCP port of each of `addresses`, except those that the system lets nobody listen
-  // on; throws InternalError if they are all. `link_timeout`: after which a connection to a host
-  // that is gone breaks.
+  // on; throws UnsupportedError if that is all of them. `link_timeout`: after which a connection to
+  // a host that is gone breaks.
   Reception(std::span<const std::string> addresses, int np, Duration link_timeout, Expects expects);
 
   // Where agents find this hvdrun, with the key of this job, which is drawn anew.
@@ -50,7 +50,7 @@ class Reception {
   // Does what can be done now. `polls` are those that add_polls() added, after poll(). Returns who
   // proved to be an agent of this job.
   std::vector<Agent> serve(std::span<const pollfd> polls, TimePoint now);
-  std::size_t strangers() const { return strangers_.size(); }
+  std::size_t unauthenticated() const { return unauthenticated_.size(); }
 
  private:
   struct UnauthenticatedPeer {
@@ -59,7 +59,7 @@ class Reception {
     TimePoint deadline;
   };
 
-  bool serve(UnauthenticatedPeer& stranger, std::vector<Agent>& agents);
+  bool serve(UnauthenticatedPeer& peer, std::vector<Agent>& agents);
   void accept_all(int listening, TimePoint now);
 
   std::vector<TcpListener> listeners_;
@@ -67,8 +67,8 @@ class Reception {
   std::size_t most_;
   Duration link_timeout_;
   Expects expects_;
-  std::list<UnauthenticatedPeer> strangers_;  // oldest first
-  TimePoint listen_again_{};                  // the system was out of descriptors
+  std::list<UnauthenticatedPeer> unauthenticated_;  // oldest first
+  TimePoint listen_again_{};                        // the system was out of descriptors
 };
 
 }  // namespace hvd::runner

@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <type_traits>
 #include <vector>
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
-#include "ops/net/tcp_endpoint.h"
+#include "core/base/fields.h"
+#include "ops/net/tcp_socket.h"
 
 // What agents and hvdrun say to each other, one TCP connection per rank, after the handshake of
 // ops/net has proven both. Pure encoding: kFields of a message are sent in this order.
@@ -22,13 +22,14 @@ enum class Stream : std::uint8_t { kStdout = 0, kStderr };
 // kLost is hvdrun's own word for a rank whose agent vanished; agents never send it.
 enum class EndKind : std::uint8_t { kExited = 0, kSignaled, kNotStarted, kLost };
 
-// How many values of an enum may be sent.
-template <typename E>
-inline constexpr unsigned kValues = 0;
+}  // namespace hvd::runner
+
 template <>
-inline constexpr unsigned kValues<Stream> = 2;
+inline constexpr unsigned hvd::kValues<hvd::runner::Stream> = 2;
 template <>
-inline constexpr unsigned kValues<EndKind> = 3;
+inline constexpr unsigned hvd::kValues<hvd::runner::EndKind> = 3;
+
+namespace hvd::runner {
 
 enum class MessageType : std::uint8_t {
   kHello = 0,
@@ -123,32 +124,6 @@ struct Message {
   Bytes payload;
 };
 
-template <typename T>
-void put_field(ByteWriter& writer, const T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    writer.put_string(value);
-  } else if constexpr (std::is_same_v<T, TimePoint>) {
-    writer.put_time(value);
-  } else {
-    writer.put(value);
-  }
-}
-
-template <typename T>
-void get_field(ByteReader& reader, T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    value = reader.get_string();
-  } else if constexpr (std::is_same_v<T, TimePoint>) {
-    value = reader.get_time();
-  } else if constexpr (std::is_same_v<T, bool>) {
-    value = reader.get_flag();
-  } else if constexpr (std::is_enum_v<T>) {
-    value = reader.get_enum<T>(kValues<T>);
-  } else {
-    value = reader.get<T>();
-  }
-}
-
 // Appends the header, whose length is filled in later; returns where it is.
 std::size_t begin_message(Bytes& out, MessageType type);
 void end_message(Bytes& out, std::size_t at);
@@ -157,7 +132,7 @@ template <typename M>
 void append(Bytes& out, const M& message) {
   const std::size_t at = begin_message(out, M::kType);
   ByteWriter writer(out);
-  std::apply([&](auto... field) { (put_field(writer, message.*field), ...); }, M::kFields);
+  put_fields(writer, message);
   end_message(out, at);
 }
 
@@ -165,11 +140,7 @@ void append(Bytes& out, const M& message) {
 template <typename M>
 M read(const Message& message) {
   if (message.type != M::kType) ByteReader::malformed("another message was expected");
-  ByteReader reader(message.payload);
-  M it;
-  std::apply([&](auto... field) { (get_field(reader, it.*field), ...); }, M::kFields);
-  reader.expect_end();
-  return it;
+  return decode_fields<M>(message.payload);
 }
 
 // Cuts a byte stream into messages.

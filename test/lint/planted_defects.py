@@ -117,12 +117,12 @@ if (PLANTED && std::is_same_v<T, BFloat16>) {
     std::fill_n(static_cast<T*>(data), numel, neutral<T>(op, dtype));"""),
     # -- ops
     Defect(
-        "compressed-tail-lost", "ops/host/wire_batch.cc",
+        "compressed-tail-lost", "ops/host/reduce_batch.cc",
         "the last, partial block of a compressed tensor is left out (> in place of >=)",
-        "    const std::int64_t last = end >= slice_end ?",
-        "    const std::int64_t last = (PLANTED ? end > slice_end : end >= slice_end) ?"),
+        "      const std::int64_t last = end >= slice_end ?",
+        "      const std::int64_t last = (PLANTED ? end > slice_end : end >= slice_end) ?"),
     Defect(
-        "broadcast-tree-turned", "ops/mpi/mpi_movement.cc",
+        "broadcast-tree-turned", "ops/mpi/mpi_operation.cc",
         "over MPI a broadcast counts ranks from the root in the wrong direction",
         "place_in_tree_((rank() + size() - operation.root_) % size()) {}",
         """\
@@ -139,7 +139,7 @@ place_in_tree_((PLANTED ? rank() + operation.root_ : rank() + size() - operation
       reduce_all<T>(op, inputs, out, numel, scales);
 """),
     Defect(
-        "arena-pages-leak", "ops/shm/arena_files.cc",
+        "arena-pages-leak", "ops/shm/shared_memory.cc",
         "the shared memory of an arena is not given back at its end",
         """\
   munmap(data_, bytes_);

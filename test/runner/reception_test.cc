@@ -77,7 +77,7 @@ TEST_F(ReceptionTest, LetsInWhoKnowsTheKey) {
   const TcpDescriptor agent = call(reception_.address().key, 1);
   ASSERT_EQ(agents_.size(), 1u);
   EXPECT_EQ(agents_[0].rank, 1);
-  EXPECT_EQ(reception_.strangers(), 0u);
+  EXPECT_EQ(reception_.unauthenticated(), 0u);
   EXPECT_EQ(reception_.next_deadline(), TimePoint::max());
 }
 
@@ -87,7 +87,7 @@ TEST_F(ReceptionTest, RefusesAnotherKeyAndARankThatIsNotExpected) {
   EXPECT_TRUE(hung_up(unknown));
   EXPECT_TRUE(hung_up(stranger));
   EXPECT_TRUE(agents_.empty());
-  EXPECT_EQ(reception_.strangers(), 0u);
+  EXPECT_EQ(reception_.unauthenticated(), 0u);
 }
 
 TEST_F(ReceptionTest, HangsUpOnNonsense) {
@@ -97,18 +97,18 @@ TEST_F(ReceptionTest, HangsUpOnNonsense) {
   const auto bytes = std::as_bytes(std::span(http));
   say(stranger, Bytes(bytes.begin(), bytes.end()));
   serve();
-  EXPECT_EQ(reception_.strangers(), 0u);
+  EXPECT_EQ(reception_.unauthenticated(), 0u);
   EXPECT_TRUE(hung_up(stranger));
 }
 
 TEST_F(ReceptionTest, GivesASilentStrangerALimitedTime) {
   const TcpDescriptor stranger = connect();
   serve();
-  EXPECT_EQ(reception_.strangers(), 1u);
+  EXPECT_EQ(reception_.unauthenticated(), 1u);
   EXPECT_EQ(reception_.next_deadline(), now_ + Reception::kUnauthenticatedLimit);
   now_ += Reception::kUnauthenticatedLimit;
   serve();
-  EXPECT_EQ(reception_.strangers(), 0u);
+  EXPECT_EQ(reception_.unauthenticated(), 0u);
   EXPECT_TRUE(hung_up(stranger));
 }
 
@@ -119,7 +119,7 @@ TEST_F(ReceptionTest, HoldsAFewStrangersAndLetsAgentsPastThem) {
     if (i % 50 == 0) serve();
   }
   serve();
-  EXPECT_EQ(reception_.strangers(), Reception::kMaxUnauthenticatedPeers + 2);
+  EXPECT_EQ(reception_.unauthenticated(), Reception::kMaxUnauthenticatedPeers + 2);
   EXPECT_TRUE(hung_up(strangers.front()));
   const TcpDescriptor agent = call(reception_.address().key, 0);
   EXPECT_EQ(agents_.size(), 1u);
@@ -138,7 +138,7 @@ TEST_F(ReceptionTest, RestsWithoutDescriptorsAndFreesOne) {
   poll(polls.data(), polls.size(), 0);
   reception_.serve(polls, now_);
   setrlimit(RLIMIT_NOFILE, &before);
-  EXPECT_EQ(reception_.strangers(), 0u);
+  EXPECT_EQ(reception_.unauthenticated(), 0u);
   EXPECT_TRUE(hung_up(stranger));
   polls.clear();
   reception_.add_polls(polls);
@@ -146,7 +146,7 @@ TEST_F(ReceptionTest, RestsWithoutDescriptorsAndFreesOne) {
   now_ = reception_.next_deadline();
   serve();
   serve();
-  EXPECT_EQ(reception_.strangers(), 1u);
+  EXPECT_EQ(reception_.unauthenticated(), 1u);
 }
 
 TEST_F(ReceptionTest, ListensOnWhatItPublishesOnly) {

@@ -40,7 +40,7 @@ std::uintptr_t import_stream(const World& world) {
 
 void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept {
   try {
-    CudaStreams& streams = gpu_library().module->streams();
+    CudaStreams& streams = nccl_library().module->streams();
     if (stream != tensor.stream()) {
       streams.take_back(tensor.device().index, tensor.stream(), stream);
     }
@@ -51,14 +51,14 @@ void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept {
 
 void hand_over(const Tensor& tensor, std::uintptr_t stream) {
   if (stream == tensor.stream()) return;
-  CudaStreams& streams = gpu_library().module->streams();  // it is there: the tensor is
+  CudaStreams& streams = nccl_library().module->streams();  // it is there: the tensor is
   const int device = tensor.device().index;
   streams.wait(device, stream, streams.record(device, tensor.stream()));
 }
 
 void Readers::add(const Device& device, std::uintptr_t stream) {
   if (past_.state() == nullptr || device.kind == DeviceKind::kCpu) return;
-  CudaStreams& streams = gpu_library().module->streams();
+  CudaStreams& streams = nccl_library().module->streams();
   if (reader_ && stream != streams.own(device.index)) stream = *reader_;
   if (std::find(streams_.begin(), streams_.end(), stream) != streams_.end()) return;
   streams_.push_back(stream);

@@ -71,12 +71,9 @@ class Gate {
 class GatedControlPlane final : public ControlPlane {
  public:
   GatedControlPlane(std::unique_ptr<ControlPlane> inner, std::shared_ptr<Gate> gate)
-      : inner_(std::move(inner)), gate_(std::move(gate)) {}
+      : ControlPlane(inner->placement()), inner_(std::move(inner)), gate_(std::move(gate)) {}
   ~GatedControlPlane() override { gate_->destroyed(); }
 
-  Topology topology() const noexcept override { return inner_->topology(); }
-  const std::vector<int>& host_of() const noexcept override { return inner_->host_of(); }
-  std::string host_name(Rank rank) const override { return inner_->host_name(rank); }
   void send(Rank to, std::span<const std::byte> message) override { inner_->send(to, message); }
   std::optional<Message> poll() override {
     gate_->pass();

@@ -65,7 +65,7 @@ class DeviceGradientViews : public ::testing::Test {
       collectives.push_back(std::make_unique<Counting>(devices.collective(rank), seen_));
       const auto world = std::make_shared<World>(
           std::make_unique<Runtime>(hosts.control_plane(rank), std::move(collectives), Config{}),
-          WorldOptions{.gpu = RankGpu{0, gpu_library().module}});
+          WorldOptions{.gpu = RankGpu{0, nccl_library().module}});
       body(world->global_process_set());
       world->shutdown();
     });

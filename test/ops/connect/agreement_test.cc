@@ -1,4 +1,4 @@
-#include "ops/connect/agreement.h"
+#include "ops/connect/introduction.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -19,7 +19,6 @@
 #include "core/base/status.h"
 #include "ops/connect/introduction.h"
 #include "ops/connect/meeting.h"
-#include "ops/shm/arena_files.h"
 #include "ops/shm/descriptor_message.h"
 #include "test/ops/connect/other_values.h"
 #include "test/ops/connect/rendezvous_places.h"
@@ -169,7 +168,7 @@ constexpr DataSegment::Needs kNeeds = {100'000, 5'000};
 HostSharing share(Rendezvous& others, const Placement& placement,
                   TimePoint deadline = Clock::now() + seconds(60)) {
   const std::vector<ProcessId> processes(local_ranks(placement).size(), this_process());
-  return share_host(others, placement, processes, kNeeds, deadline);
+  return share_host(others, {placement, processes}, kNeeds, deadline);
 }
 
 Placement on_hosts(Rank rank, const std::vector<std::string>& hosts) {

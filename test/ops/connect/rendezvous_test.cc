@@ -295,7 +295,7 @@ TEST(RendezvousServer, WithoutTheKeyNobodyIsARank) {
       Bytes all = caller(rank, "another key").take_output();
       all.resize(all.size() + kConfirmBytes);
       ByteWriter out(all);
-      const Bytes payload = encode(hello);
+      const Bytes payload = encode_fields(hello);
       out.put(FrameType::kHello);
       out.put(static_cast<std::uint32_t>(payload.size()));
       all.insert(all.end(), payload.begin(), payload.end());

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/net/connect_hosts.h"
+#include "ops/net/tcp_control_plane.h"
 #include "ops/shm/shm_control_plane.h"
 #include "test/support/all_gather.h"
 #include "test/support/control_plane_contract.h"

@@ -11,7 +11,6 @@
 
 #include "core/base/half.h"
 #include "core/base/status.h"
-#include "ops/host/kernels.h"
 #include "test/support/reduce_ops.h"
 #include "test/support/typed_array.h"
 

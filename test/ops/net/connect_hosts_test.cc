@@ -1,4 +1,4 @@
-#include "ops/net/connect_hosts.h"
+#include "ops/net/tcp_control_plane.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "ops/net/tcp_endpoint.h"
+#include "ops/net/tcp_socket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

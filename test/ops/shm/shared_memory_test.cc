@@ -17,8 +17,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "ops/shm/arena_files.h"
-#include "ops/shm/mailboxes.h"
+#include "ops/shm/data_segment.h"
 #include "test/support/failing_fallocate.h"
 
 namespace hvd {

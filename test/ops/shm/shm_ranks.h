@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,12 +13,10 @@ namespace hvd::test {
 // The ranks of one host, all in this process, with a Collective each.
 class ShmRanks {
  public:
-  explicit ShmRanks(int size, const ShmLimits& limits = {})
-      : bells_(static_cast<std::size_t>(size)) {
+  explicit ShmRanks(int size, const ShmLimits& limits = {}) {
     const DataSegment::Needs needs = DataSegment::needs(size, limits);
     const auto memory = SharedMemory::create(needs.bytes, needs.reserved);
-    std::vector<DoorbellState*> bells;
-    for (DoorbellState& bell : bells_) bells.push_back(&bell);
+    mailboxes_ = std::make_unique<Mailboxes>(memory, size);
     std::vector<UniqueFd> files;
     for (int rank = 0; rank < size; ++rank) files.push_back(make_memory_file());
     for (int rank = 0; rank < size; ++rank) {
@@ -27,17 +24,17 @@ class ShmRanks {
       for (const UniqueFd& file : files) {
         copies.emplace_back(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
       }
-      collectives_.push_back(std::make_unique<ShmCollective>(
-          std::make_unique<DataSegment>(memory, 0, size, rank, limits, bells),
-          ArenaFiles(std::move(copies), rank)));
+      collectives_.push_back(
+          std::make_unique<ShmCollective>(std::make_unique<DataSegment>(memory, size, rank, limits),
+                                          ArenaFiles(std::move(copies), rank)));
     }
   }
 
   ShmCollective& operator[](Rank rank) { return *collectives_[static_cast<std::size_t>(rank)]; }
-  Doorbell bell(Rank rank) { return Doorbell(bells_[static_cast<std::size_t>(rank)]); }
+  Doorbell bell(Rank rank) { return Doorbell(mailboxes_->slot(rank).bell); }
 
  private:
-  std::deque<DoorbellState> bells_;
+  std::unique_ptr<Mailboxes> mailboxes_;
   std::vector<std::unique_ptr<ShmCollective>> collectives_;
 };
 

@@ -16,10 +16,9 @@ namespace hvd::test {
 // process that was forked from this one.
 class ShmWorld {
  public:
-  explicit ShmWorld(int size)
-      : size_(size), mail_(SharedMemory::create(Mailboxes::bytes_needed(size))) {
+  explicit ShmWorld(int size) : size_(size) {
     const DataSegment::Needs needs = DataSegment::needs(size, {});
-    data_ = SharedMemory::create(needs.bytes, needs.reserved);
+    memory_ = SharedMemory::create(needs.bytes, needs.reserved);
     for (int rank = 0; rank < size; ++rank) files_.push_back(make_memory_file());
   }
 
@@ -31,25 +30,21 @@ class ShmWorld {
     const std::vector<std::string> names(static_cast<std::size_t>(size_), "node7");
     std::vector<ProcessHandle> handles;
     for (const ProcessId& each : processes) handles.emplace_back(each);
-    return std::make_unique<ShmControlPlane>(place(rank, names, names), mail_, handles);
+    return std::make_unique<ShmControlPlane>(place(rank, names, names), memory_, handles);
   }
   std::unique_ptr<Collective> collective(Rank rank) const {
-    const Mailboxes mailboxes(mail_, size_);
-    std::vector<DoorbellState*> bells;
-    for (int each = 0; each < size_; ++each) bells.push_back(&mailboxes.slot(each).bell);
     std::vector<UniqueFd> files;
     for (const UniqueFd& file : files_) {
       files.emplace_back(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
     }
     return std::make_unique<ShmCollective>(
-        std::make_unique<DataSegment>(data_, 0, size_, rank, ShmLimits{}, std::move(bells)),
+        std::make_unique<DataSegment>(memory_, size_, rank, ShmLimits{}),
         ArenaFiles(std::move(files), rank));
   }
 
  private:
   int size_;
-  std::shared_ptr<SharedMemory> mail_;
-  std::shared_ptr<SharedMemory> data_;
+  std::shared_ptr<SharedMemory> memory_;
   std::vector<UniqueFd> files_;  // of the ranks' arenas
 };
 

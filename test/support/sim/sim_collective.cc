@@ -2,117 +2,309 @@
 
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <thread>
-#include <utility>
 
-#include "test/support/sim/sim_arena.h"
+#include "core/base/status.h"
+#include "ops/host/reduce.h"
+#include "ops/host/wire.h"
 
 namespace hvd {
 namespace {
 
 using Lane = SimMeetings::Lane;
 
-// Arrives when it is made.
-class PolledOperation final : public Operation {
- public:
-  PolledOperation(SimMeetings& meetings, Lane lane, SimCallPtr call)
-      : meetings_(meetings),
-        lane_(lane),
-        call_(std::move(call)),
-        number_(meetings_.arrive(lane_, call_)) {}
-  ~PolledOperation() override { meetings_.withdraw(call_); }
+std::string text_of(const TensorView& view) {
+  return " " + std::to_string(view.numel) + " " + std::string(name_of(view.dtype));
+}
 
-  bool advance() override {
-    finished_ = finished_ || meetings_.collect(lane_, number_, call_);
-    return finished_;
+std::string text_of(const Reduction& reduction) {
+  return std::string(" ") + std::string(name_of(reduction.op)) + " " +
+         std::string(name_of(reduction.wire)) + " " + std::to_string(reduction.prescale) + " " +
+         std::to_string(reduction.postscale) + ":";
+}
+
+std::string text_of(const auto& counts) {
+  std::string text = " of";
+  for (const auto count : counts) text += " " + std::to_string(count);
+  return text;
+}
+
+Bytes bytes_of(const void* data, std::size_t bytes) {
+  const auto* first = static_cast<const std::byte*>(data);
+  return {first, first + bytes};
+}
+
+void copy(const void* from, void* to, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+// Appends to what `to` points at.
+void put(const Bytes& bytes, std::byte*& to) {
+  copy(bytes.data(), to, bytes.size());
+  to += bytes.size();
+}
+
+Bytes packed(const Slice& slice, const Reduction& reduction) {
+  if (reduction.wire == WireFormat::kNone) return bytes_of(slice.input.data, slice.input.bytes());
+  Bytes encoded(host::wire_bytes(reduction.wire, slice.input.numel));
+  host::encode(reduction.wire, slice.input.dtype, slice.input.data, reduction.prescale,
+               slice.residual, slice.input.numel, encoded.data());
+  return encoded;
+}
+
+// Of what all ranks have packed of a slice.
+Bytes reduced(const TensorView& view, const Reduction& reduction, std::span<const SimParts> by_rank,
+              std::size_t slice) {
+  std::vector<Bytes> inputs;
+  std::vector<const void*> pointers;
+  const bool encoded = reduction.wire != WireFormat::kNone;
+  for (const SimParts& parts : by_rank) {
+    Bytes& input = inputs.emplace_back(parts[slice]);
+    if (encoded) {
+      input.resize(view.bytes());
+      host::decode(reduction.wire, parts[slice].data(), view.dtype, input.data(), view.numel);
+    }
+    pointers.push_back(input.data());
   }
-  OperationStats stats() const override { return {.packed_bytes = packed_bytes(*call_)}; }
-
- private:
-  SimMeetings& meetings_;
-  Lane lane_;
-  SimCallPtr call_;
-  std::uint64_t number_;
-  bool finished_ = false;
-};
-
-// Arrives when its device gets there.
-class EnqueuedOperation final : public Operation {
- public:
-  EnqueuedOperation(SimMeetings& meetings, SimDevice& device, SimCallPtr call)
-      : meetings_(meetings), call_(std::move(call)) {
-    device.enqueue([&meetings, call = call_] {
-      const std::uint64_t number = meetings.arrive(Lane::kData, call);
-      meetings.wait_and_collect(Lane::kData, number, call);
-    });
+  const double prescale = encoded ? 1.0 : reduction.prescale;  // or done by packed()
+  Bytes result(view.bytes());
+  if (reduction.op == ReduceOp::kAdasum) {
+    host::adasum(view.dtype, pointers, result.data(), view.numel, prescale, reduction.postscale);
+  } else {
+    host::reduce(view.dtype, reduction.op, pointers, result.data(), view.numel, prescale,
+                 reduction.postscale);
   }
-  ~EnqueuedOperation() override { meetings_.withdraw(call_); }
+  return result;
+}
 
-  bool advance() override {
-    call_->member->check_running();
-    return true;
-  }
-  OperationStats stats() const override { return {.packed_bytes = packed_bytes(*call_)}; }
+std::size_t sum(const std::vector<std::size_t>& counts) {
+  std::size_t sum = 0;
+  for (const std::size_t count : counts) sum += count;
+  return sum;
+}
 
- private:
-  SimMeetings& meetings_;
-  SimCallPtr call_;
-};
+// Of the call's contribution as it would travel.
+std::size_t bytes_packed(std::span<const Slice> slices, const Reduction& reduction) {
+  std::size_t bytes = 0;
+  for (const Slice& slice : slices) {
+    if (slice.place) return 0;
+    bytes += reduction.wire == WireFormat::kNone
+                 ? slice.input.bytes()
+                 : host::wire_bytes(reduction.wire, slice.input.numel);
+  }
+  return bytes;
+}
 
-class TransferOperation final : public Operation {
- public:
-  TransferOperation(SimTransfers& transfers, SimTransferPtr transfer, std::vector<Fence> ready)
-      : transfers_(transfers), transfer_(std::move(transfer)), ready_(std::move(ready)) {
-    transfers_.post(transfer_);
-    if (ready_.empty()) transfers_.make_ready(transfer_);
+SimCall reduction_of(std::span<const Slice> slices, const Reduction& reduction) {
+  SimCall call{.signature = "all_reduce" + text_of(reduction)};
+  for (const Slice& slice : slices) {
+    call.signature += text_of(slice.input);
+    if (!slice.place) continue;
+    call.signature +=
+        " at " + std::to_string(slice.place->arena) + ":" + std::to_string(slice.place->offset);
   }
-  ~TransferOperation() override { TransferOperation::withdraw(); }
+  const std::vector<Slice> mine(slices.begin(), slices.end());
+  call.pack = [mine, reduction] {
+    SimParts parts;
+    for (const Slice& slice : mine) parts.push_back(packed(slice, reduction));
+    return parts;
+  };
+  call.finish = [mine, reduction](std::span<const SimParts> by_rank) {
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      const Bytes result = reduced(mine[i].input, reduction, by_rank, i);
+      copy(result.data(), mine[i].output.data, result.size());
+    }
+  };
+  return call;
+}
 
-  bool advance() override {
-    if (finished_) return true;
-    if (host::all_reached(ready_)) transfers_.make_ready(transfer_);
-    finished_ = transfers_.collect(*transfer_);
-    return finished_;
-  }
-  bool withdraw() noexcept override {
-    transfers_.withdraw(transfer_);
-    return true;
-  }
-  OperationStats stats() const override {
-    return {.packed_bytes = transfer_->sends ? transfer_->tensor.bytes() : 0};
-  }
+SimCall scatter_of(std::span<const ScatterSlice> slices, const Reduction& reduction,
+                   std::size_t rank) {
+  std::vector<Slice> inputs;
+  for (const ScatterSlice& slice : slices) inputs.push_back({slice.input, slice.output});
+  SimCall call = reduction_of(inputs, reduction);
+  for (const ScatterSlice& slice : slices) call.signature += text_of(slice.numel_of);
+  call.finish = [mine = std::vector(slices.begin(), slices.end()), reduction,
+                 rank](std::span<const SimParts> by_rank) {
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      const Bytes result = reduced(mine[i].input, reduction, by_rank, i);
+      std::int64_t first = 0;
+      for (std::size_t r = 0; r < rank; ++r) first += mine[i].numel_of[r];
+      const TensorView& output = mine[i].output;
+      copy(result.data() + static_cast<std::size_t>(first) * size_of(output.dtype), output.data,
+           output.bytes());
+    }
+  };
+  return call;
+}
 
- private:
-  SimTransfers& transfers_;
-  SimTransferPtr transfer_;
-  std::vector<Fence> ready_;
-  bool finished_ = false;
-};
+SimCall broadcast_of(std::span<const Slice> slices, std::size_t root, std::size_t rank) {
+  SimCall call{.signature = "broadcast from " + std::to_string(root)};
+  for (const Slice& slice : slices) call.signature += text_of(slice.input);
+  const std::vector<Slice> mine(slices.begin(), slices.end());
+  call.pack = [mine, sends = rank == root] {
+    SimParts parts;
+    for (const Slice& slice : mine) {
+      parts.push_back(bytes_of(slice.input.data, sends ? slice.input.bytes() : 0));
+    }
+    return parts;
+  };
+  call.finish = [mine, root](std::span<const SimParts> by_rank) {
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      copy(by_rank[root][i].data(), mine[i].output.data, by_rank[root][i].size());
+    }
+  };
+  return call;
+}
+
+SimCall gather_of(std::span<const GatherSlice> slices, std::size_t rank) {
+  SimCall call{.signature = "all_gather"};
+  for (const GatherSlice& slice : slices) call.signature += text_of(slice.bytes_of);
+  const std::vector<GatherSlice> mine(slices.begin(), slices.end());
+  call.pack = [mine, rank] {
+    SimParts parts;
+    for (const GatherSlice& slice : mine) {
+      parts.push_back(bytes_of(slice.input, slice.bytes_of[rank]));
+    }
+    return parts;
+  };
+  call.finish = [mine](std::span<const SimParts> by_rank) {
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      auto* to = static_cast<std::byte*>(mine[i].output);
+      for (const SimParts& parts : by_rank) put(parts[i], to);
+    }
+  };
+  return call;
+}
+
+// A part for each rank and slice.
+SimCall exchange_of(std::span<const ExchangeSlice> slices, std::size_t rank) {
+  SimCall call{.signature = "all_to_all of " + std::to_string(slices.size())};
+  const std::vector<ExchangeSlice> mine(slices.begin(), slices.end());
+  call.pack = [mine] {
+    SimParts parts;
+    for (const ExchangeSlice& slice : mine) {
+      const auto* from = static_cast<const std::byte*>(slice.input);
+      for (const std::size_t bytes : slice.bytes_to) {
+        parts.push_back(bytes_of(from, bytes));
+        from += bytes;
+      }
+    }
+    return parts;
+  };
+  call.finish = [mine, rank](std::span<const SimParts> by_rank) {
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      auto* to = static_cast<std::byte*>(mine[i].output);
+      for (std::size_t r = 0; r < by_rank.size(); ++r) {
+        const Bytes& part = by_rank[r][i * by_rank.size() + rank];
+        if (part.size() != mine[i].bytes_from[r]) {
+          throw InternalError("rank " + std::to_string(r) + " sends " +
+                              std::to_string(part.size()) + " bytes to rank " +
+                              std::to_string(rank) + ", which expects " +
+                              std::to_string(mine[i].bytes_from[r]));
+        }
+        put(part, to);
+      }
+    }
+  };
+  return call;
+}
+
+template <typename Slices>
+std::size_t bytes_moved(const Slices& slices, const auto& bytes_of_slice) {
+  std::size_t bytes = 0;
+  for (const auto& slice : slices) bytes += bytes_of_slice(slice);
+  return bytes;
+}
 
 }  // namespace
 
-SimCollective::SimCollective(std::shared_ptr<SimState> world, SimMemberPtr member)
-    : HostCollective(member->rank, member->size),
-      world_(std::move(world)),
-      member_(std::move(member)) {
-  if (world_->options.asynchronous) device_ = std::make_unique<SimDevice>();
+SimOperation::SimOperation(std::shared_ptr<SimSet> set, SimDevice* device, std::size_t packed_bytes,
+                           SimCall call)
+    : set_(std::move(set)),
+      call_(std::make_shared<SimCall>(std::move(call))),
+      packed_bytes_(packed_bytes),
+      enqueued_(device != nullptr) {
+  if (!enqueued_) {
+    number_ = set_->shared().meetings.arrive(Lane::kHost, *set_, call_);
+    return;
+  }
+  device->enqueue([members = set_, shared = call_] {
+    SimMeetings& meetings = members->shared().meetings;
+    const std::uint64_t number = meetings.arrive(Lane::kDevice, *members, shared);
+    meetings.wait_and_collect(Lane::kDevice, number, *members, *shared);
+  });
+}
+
+SimOperation::SimOperation(std::shared_ptr<SimSet> set, std::vector<Fence> /*ready*/,
+                           std::span<const Slice> slices, const Reduction& reduction)
+    : SimOperation(set, set->device, bytes_packed(slices, reduction),
+                   reduction_of(slices, reduction)) {}
+
+SimOperation::SimOperation(std::shared_ptr<SimSet> set, std::vector<Fence> /*ready*/,
+                           std::span<const ScatterSlice> slices, const Reduction& reduction)
+    : SimOperation(set, set->device,
+                   bytes_moved(slices, [](const auto& slice) { return slice.input.bytes(); }),
+                   scatter_of(slices, reduction, set->rank())) {}
+
+SimOperation::SimOperation(std::shared_ptr<SimSet> set, std::vector<Fence> /*ready*/,
+                           std::span<const Slice> slices, Rank root)
+    : SimOperation(set, set->device,
+                   set->rank() == static_cast<std::size_t>(root) ? bytes_packed(slices, {}) : 0,
+                   broadcast_of(slices, static_cast<std::size_t>(root), set->rank())) {}
+
+SimOperation::SimOperation(std::shared_ptr<SimSet> set, std::vector<Fence> /*ready*/,
+                           std::span<const GatherSlice> slices)
+    : SimOperation(
+          set, set->device,
+          bytes_moved(slices, [&](const auto& slice) { return slice.bytes_of[set->rank()]; }),
+          gather_of(slices, set->rank())) {}
+
+SimOperation::SimOperation(std::shared_ptr<SimSet> set, std::vector<Fence> /*ready*/,
+                           std::span<const ExchangeSlice> slices)
+    : SimOperation(set, set->device,
+                   bytes_moved(slices, [](const auto& slice) { return sum(slice.bytes_to); }),
+                   exchange_of(slices, set->rank())) {}
+
+bool SimOperation::advance() {
+  if (enqueued_) {
+    set_->throw_if_aborted();
+    return true;
+  }
+  finished_ = finished_ || set_->shared().meetings.collect(Lane::kHost, number_, *set_, *call_);
+  return finished_;
+}
+
+SimCollective::SimCollective(std::shared_ptr<SimSet> set) : SetCollective(std::move(set)) {
+  if (!set_->shared().options.asynchronous) return;
+  device_ = std::make_unique<SimDevice>();
+  set_->device = device_.get();
 }
 
 SimCollective::~SimCollective() {
   if (device_ != nullptr) abort();  // a task may wait for ranks that will not come
 }
 
+// Nobody reaches another rank's part, but all say that it is there.
 std::unique_ptr<Operation> SimCollective::make_arena(std::uint64_t number, std::size_t bytes,
                                                      ArenaMemory& made) {
+  const Buffer buffer = host::allocate_buffer(bytes);
   const auto arena = std::make_shared<host::MappedArena>();
+  arena->begin_of = {static_cast<std::byte*>(buffer.data)};
+  arena->memory = {buffer.owner};
   arenas_.add(number, arena);
-  return make_sim_arena(arena, bytes, size_, made,
-                        [this](auto mine, auto all) { return exchange(mine, all); });
+  SimCall call{.signature = "arena " + std::to_string(number) + " of " + std::to_string(bytes)};
+  call.pack = [] { return SimParts(); };
+  call.finish = [buffer, arena, &made](std::span<const SimParts>) {
+    made = {{buffer.data, buffer.bytes, arena}, true};
+  };
+  return std::make_unique<SimOperation>(set_, nullptr, 0, std::move(call));
 }
 
 // Whatever device it plays: its memory is the host's.
 void SimCollective::write(const void* from, void* to, std::size_t bytes) {
-  if (bytes != 0) std::memcpy(to, from, bytes);
+  copy(from, to, bytes);
 }
 
 void SimCollective::after(const Fence& ready) {
@@ -120,9 +312,9 @@ void SimCollective::after(const Fence& ready) {
     ready.wait();
     return;
   }
-  HostCollective::after(ready);
-  device_->enqueue([member = member_, ready] {
-    while (!ready.reached() && !member->is_aborted()) {
+  SetCollective::after(ready);
+  device_->enqueue([set = set_, ready] {
+    while (!ready.reached() && !set->is_aborted()) {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
     if (ready.reached()) ready.wait();  // throws if its device failed
@@ -132,84 +324,19 @@ void SimCollective::after(const Fence& ready) {
 std::unique_ptr<Operation> SimCollective::all_reduce(std::span<const Slice> slices,
                                                      const Reduction& reduction) {
   host::check_all_reduce(slices, reduction);
-  SimCall call{.kind = SimKind::kReduce, .reduction = reduction};
-  call.slices.assign(slices.begin(), slices.end());
-  call.arena = arenas_.find(slices, rank_);
-  return start(std::move(call));
+  arenas_.find(slices, 0);
+  return reduce_packed(slices, reduction);
 }
 
-std::unique_ptr<Operation> SimCollective::reduce_scatter(std::span<const ScatterSlice> slices,
-                                                         const Reduction& reduction) {
-  host::check_reduce_scatter(slices, reduction, rank_, size_);
-  SimCall call{.kind = SimKind::kScatter, .reduction = reduction};
-  for (const ScatterSlice& slice : slices) {
-    call.slices.push_back({slice.input, slice.output});
-    call.numel_of.push_back(slice.numel_of);
-  }
-  return start(std::move(call));
-}
-
-std::unique_ptr<Operation> SimCollective::broadcast(std::span<const Slice> slices, Rank root) {
-  host::check_rank("broadcast from root", root, size_);
-  SimCall call{.kind = SimKind::kBroadcast, .root = root};
-  call.slices.assign(slices.begin(), slices.end());
-  return start(std::move(call));
-}
-
-std::unique_ptr<Operation> SimCollective::all_gather(std::span<const GatherSlice> slices) {
-  host::check_all_gather(slices, size_);
-  SimCall call{.kind = SimKind::kGather};
-  call.gathers.assign(slices.begin(), slices.end());
-  return start(std::move(call));
-}
-
-std::unique_ptr<Operation> SimCollective::all_to_all(std::span<const ExchangeSlice> slices) {
-  host::check_all_to_all(slices, rank_, size_);
-  SimCall call{.kind = SimKind::kAllToAll};
-  call.exchanges.assign(slices.begin(), slices.end());
-  return start(std::move(call));
-}
-
+// Integers of the host, which no device orders.
 std::unique_ptr<Operation> SimCollective::exchange(std::span<const std::int64_t> mine,
                                                    std::span<std::int64_t> all) {
-  const Lane lane = device_ == nullptr ? Lane::kData : Lane::kHost;
-  auto call = std::make_shared<SimCall>();
-  call->kind = SimKind::kExchange;
-  call->member = member_;
-  call->mine = mine;
-  call->all = all;
-  return std::make_unique<PolledOperation>(world_->meetings, lane, std::move(call));
-}
-
-std::unique_ptr<Collective> SimCollective::subset(std::uint32_t number,
-                                                  std::span<const Rank> ranks) {
-  const Rank rank = host::check_subset(ranks, rank_, size_);
-  return std::make_unique<SimCollective>(world_,
-                                         world_->meetings.subset(member_, number, ranks, rank));
-}
-
-Fence SimCollective::fence() {
-  return device_ == nullptr ? Fence() : device_->fence();
-}
-
-std::unique_ptr<Operation> SimCollective::start(SimCall call) {
-  call.member = member_;
-  auto shared = std::make_shared<SimCall>(std::move(call));
-  if (device_ == nullptr) {
-    return std::make_unique<PolledOperation>(world_->meetings, Lane::kData, std::move(shared));
-  }
-  return std::make_unique<EnqueuedOperation>(world_->meetings, *device_, std::move(shared));
-}
-
-std::unique_ptr<Operation> SimCollective::transfer(bool sends, const TensorView& tensor, Rank peer,
-                                                   int tag) {
-  auto end = std::make_shared<SimTransfer>();
-  end->member = member_;
-  end->peer = peer;
-  end->tag = tag;
-  end->sends = sends;
-  end->tensor = tensor;
-  return std::make_unique<TransferOperation>(world_->transfers, std::move(end), ready_);
+  host::check_exchange(mine.size(), all.size(), size_);
+  const GatherSlice slice = {
+      mine.data(), all.data(),
+      std::vector<std::size_t>(static_cast<std::size_t>(size_), mine.size_bytes())};
+  return std::make_unique<SimOperation>(set_, nullptr, mine.size_bytes(),
+                                        gather_of({&slice, 1}, set_->rank()));
 }
 
 }  // namespace hvd

@@ -1,95 +1,71 @@
 #include "test/support/sim/sim_meetings.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/base/status.h"
+#include "ops/host/arguments.h"
+#include "ops/host/host_memory.h"
 
 namespace hvd {
 
-SimMeetings::SimMeetings(int size, Duration max_delay, std::uint64_t seed, SimNetwork& network)
-    : max_delay_(max_delay), network_(network), random_(seed) {
-  for (Rank rank = 0; rank < size; ++rank) {
-    SimMemberPtr& member = world_.emplace_back(std::make_shared<SimMember>());
-    member->rank = rank;
-    member->size = size;
-    member->world_rank = rank;
-  }
+void SimMeetings::add_set(std::uint64_t key, const std::vector<Rank>& world_ranks) {
+  const MutexLock lock(mutex_);
+  if (sets_.try_emplace(key, world_ranks).first->second == world_ranks) return;
+  throw InternalError("a rank makes a subset of other ranks than those before it");
 }
 
-SimMemberPtr SimMeetings::subset(const SimMemberPtr& parent, std::uint32_t number,
-                                 std::span<const Rank> ranks, Rank rank) {
+std::uint64_t SimMeetings::arrive(Lane lane, const host::RankSet& set, const SimCallPtr& call) {
   const MutexLock lock(mutex_);
-  const auto [it, is_new] = groups_.try_emplace({parent->group, number});
-  Group& group = it->second;
-  if (is_new) group = {++last_group_, {ranks.begin(), ranks.end()}, 0};
-  if (!std::equal(ranks.begin(), ranks.end(), group.ranks.begin(), group.ranks.end())) {
-    throw InternalError("rank " + std::to_string(parent->rank) + " makes subset " +
-                        std::to_string(number) + " of other ranks than those before it");
-  }
-  auto member = std::make_shared<SimMember>();
-  member->group = group.id;
-  member->rank = rank;
-  member->size = static_cast<int>(ranks.size());
-  member->world_rank = parent->world_rank;
-  member->parent = parent;
-  if (++group.joined == ranks.size()) groups_.erase(it);
-  return member;
-}
-
-std::uint64_t SimMeetings::arrive(Lane lane, const SimCallPtr& call) {
-  const MutexLock lock(mutex_);
-  const SimMember& member = *call->member;
-  const std::uint64_t number = next_[{member.group, lane, member.rank}]++;
-  if (call->withdrawn || member.is_aborted()) return number;
-  encode(*call);
-  Meeting& meeting = meetings_[{member.group, lane, number}];
-  meeting.calls.resize(static_cast<std::size_t>(member.size));
-  meeting.calls[static_cast<std::size_t>(member.rank)] = call;
-  if (++meeting.arrived == member.size) compute(meeting);
+  const std::uint64_t number = next_[{set.key(), lane, static_cast<Rank>(set.rank())}]++;
+  if (call->withdrawn || set.is_aborted()) return number;
+  Meeting& meeting = meetings_[{set.key(), lane, number}];
+  meeting.calls.resize(set.size());
+  meeting.parts.resize(set.size());
+  meeting.calls[set.rank()] = call;
+  meeting.parts[set.rank()] = call->pack();
+  if (++meeting.arrived == set.size()) complete(meeting);
   return number;
 }
 
-void SimMeetings::compute(Meeting& meeting) {
-  for (const SimCallPtr& call : meeting.calls) {
-    if (call->withdrawn) return;  // its rank is gone: the others wait until they are told
-  }
-  meeting.error = disagreement(meeting.calls);
-  if (meeting.error.empty()) {
-    meeting.results = results_of(meeting.calls);
-    write_in_place(meeting.calls, meeting.results);
-  }
-  for (std::size_t rank = 0; rank < meeting.calls.size(); ++rank) {
+void SimMeetings::complete(Meeting& meeting) {
+  const auto& calls = meeting.calls;
+  // The rank of one that is withdrawn is gone: the others wait until they are told.
+  if (std::ranges::any_of(calls, [](const auto& call) { return call->withdrawn; })) return;
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
     meeting.due.push_back(Clock::now() + random_delay(random_, max_delay_));
+    if (calls[rank]->signature == calls[0]->signature) continue;
+    meeting.error = "ranks 0 and " + std::to_string(rank) +
+                    " started operations that do not belong together: " + calls[0]->signature +
+                    " and " + calls[rank]->signature;
   }
-  meeting.computed = true;
   changed_.notify_all();
   network_.ring_all();
 }
 
-bool SimMeetings::collect_locked(const Key& key, SimCall& call) {
-  call.member->check_running();
+bool SimMeetings::collect_locked(const Key& key, const host::RankSet& set, SimCall& call) {
+  set.throw_if_aborted();
   const auto it = meetings_.find(key);
-  if (it == meetings_.end() || !it->second.computed) return false;
+  if (it == meetings_.end() || it->second.due.empty()) return false;
   Meeting& meeting = it->second;
-  if (max_delay_ != Duration::zero() &&
-      Clock::now() < meeting.due[static_cast<std::size_t>(call.member->rank)]) {
-    return false;
-  }
+  if (max_delay_ != Duration::zero() && Clock::now() < meeting.due[set.rank()]) return false;
   if (!meeting.error.empty()) throw InternalError(meeting.error);
-  if (!call.withdrawn) write_results(meeting.calls, meeting.results, call);
-  if (++meeting.collected == call.member->size) meetings_.erase(it);
+  if (!call.withdrawn) call.finish(meeting.parts);
+  if (++meeting.collected == set.size()) meetings_.erase(it);
   return true;
 }
 
-bool SimMeetings::collect(Lane lane, std::uint64_t number, const SimCallPtr& call) {
+bool SimMeetings::collect(Lane lane, std::uint64_t number, const host::RankSet& set,
+                          SimCall& call) {
   const MutexLock lock(mutex_);
-  return collect_locked({call->member->group, lane, number}, *call);
+  return collect_locked({set.key(), lane, number}, set, call);
 }
 
-void SimMeetings::wait_and_collect(Lane lane, std::uint64_t number, const SimCallPtr& call) {
+void SimMeetings::wait_and_collect(Lane lane, std::uint64_t number, const host::RankSet& set,
+                                   SimCall& call) {
   const MutexLock lock(mutex_);
-  while (!collect_locked({call->member->group, lane, number}, *call)) {
+  while (!collect_locked({set.key(), lane, number}, set, call)) {
     if (max_delay_ == Duration::zero()) {
       changed_.wait(mutex_);
     } else {
@@ -98,18 +74,60 @@ void SimMeetings::wait_and_collect(Lane lane, std::uint64_t number, const SimCal
   }
 }
 
-void SimMeetings::withdraw(const SimCallPtr& call) {
+void SimMeetings::withdraw(SimCall& call) {
   const MutexLock lock(mutex_);
-  call->withdrawn = true;
+  call.withdrawn = true;
 }
 
-void SimMeetings::abort(SimMember& member) {
-  {
-    const MutexLock lock(mutex_);
-    member.aborted = true;
-    changed_.notify_all();
+void SimMeetings::wake() {
+  const MutexLock lock(mutex_);
+  changed_.notify_all();
+}
+
+SimTransfers::TransferPtr SimTransfers::add(host::Transfer transfer) {
+  const auto added = std::make_shared<Timed>(Timed{std::move(transfer), {}});
+  const MutexLock lock(mutex_);
+  Line& line = lines_[key_of(*added)];
+  (added->sends ? line.sends : line.receives).push_back(added);
+  return added;
+}
+
+void SimTransfers::meet(const Key& key) {
+  Line& line = lines_[key];
+  while (!line.sends.empty() && !line.receives.empty()) {
+    auto& send = static_cast<Timed&>(*line.sends.front());
+    auto& receive = static_cast<Timed&>(*line.receives.front());
+    if (!send.ready.empty() || !receive.ready.empty()) return;
+    send.status = receive.status =
+        host::transfer_mismatch(send.tensor, receive.tensor, send.from, send.to, send.key.tag);
+    if (send.status.ok() && send.tensor.bytes() != 0) {
+      std::memcpy(receive.tensor.data, send.tensor.data, send.tensor.bytes());
+    }
+    for (Timed* const end : {&send, &receive}) {
+      end->due = Clock::now() + random_delay(random_, max_delay_);
+      end->settled = true;
+      network_.doorbell(end->peer).ring();
+    }
+    line.sends.pop_front();
+    line.receives.pop_front();
   }
-  network_.doorbell(member.world_rank).ring();
+  if (line.sends.empty() && line.receives.empty()) lines_.erase(key);
+}
+
+bool SimTransfers::done(host::Transfer& transfer) {
+  const MutexLock lock(mutex_);
+  if (!transfer.settled && host::all_reached(transfer.ready)) meet(key_of(transfer));
+  if (!transfer.settled) return false;
+  return max_delay_ == Duration::zero() || Clock::now() >= static_cast<Timed&>(transfer).due;
+}
+
+bool SimTransfers::withdraw(const TransferPtr& transfer, bool /*for_good*/) noexcept {
+  const MutexLock lock(mutex_);
+  if (transfer->settled) return true;
+  Line& line = lines_[key_of(*transfer)];
+  std::erase(transfer->sends ? line.sends : line.receives, transfer);
+  meet(key_of(*transfer));  // those behind it may be ready
+  return true;
 }
 
 }  // namespace hvd

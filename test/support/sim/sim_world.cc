@@ -6,21 +6,27 @@
 
 #include "core/base/status.h"
 #include "test/support/sim/sim_collective.h"
-#include "test/support/sim/sim_state.h"
 
 namespace hvd {
 namespace {
 
+// Hosts fill up in order, so that only the last one may have fewer ranks.
+Placement placement_in(const SimState& world, Rank rank) {
+  Placement placement{rank, {}, {}};
+  for (Rank each = 0; each < world.size; ++each) {
+    const int host = each / world.options.ranks_per_host;
+    if (host == placement.hosts())
+      placement.host_names.push_back("sim-host-" + std::to_string(host));
+    placement.host_of.push_back(host);
+  }
+  return placement;
+}
+
 class SimControlPlane final : public ControlPlane {
  public:
   SimControlPlane(std::shared_ptr<SimState> world, Rank rank)
-      : world_(std::move(world)), rank_(rank) {}
+      : ControlPlane(placement_in(*world, rank)), world_(std::move(world)), rank_(rank) {}
 
-  Topology topology() const noexcept override;
-  const std::vector<int>& host_of() const noexcept override { return world_->host_of; }
-  std::string host_name(Rank rank) const override {
-    return "sim-host-" + std::to_string(world_->host_of[static_cast<std::size_t>(rank)]);
-  }
   void send(Rank to, std::span<const std::byte> message) override {
     world_->network.send(rank_, to, message);
   }
@@ -38,16 +44,6 @@ class SimControlPlane final : public ControlPlane {
   Rank rank_;
 };
 
-Topology SimControlPlane::topology() const noexcept {
-  const int per_host = std::min(world_->size, world_->options.ranks_per_host);
-  const int local_rank = rank_ % per_host;
-  const int first = rank_ - local_rank;
-  // Hosts fill up in order, so that only the last one may have fewer ranks.
-  const int local_size = std::min(per_host, world_->size - first);
-  const int cross_size = (world_->size - local_rank + per_host - 1) / per_host;
-  return {rank_, world_->size, local_rank, local_size, rank_ / per_host, cross_size};
-}
-
 SimOptions complete(SimOptions options, int size) {
   if (size < 1) {
     throw InvalidArgumentError("a world of " + std::to_string(size) + " ranks");
@@ -62,13 +58,13 @@ SimState::SimState(int world_size, const SimOptions& sim_options)
     : size(world_size),
       options(complete(sim_options, world_size)),
       network(size, options.max_delay, options.seed),
-      meetings(size, options.max_delay, options.seed, network),
-      transfers(options.max_delay, options.seed, network) {
-  for (Rank rank = 0; rank < size; ++rank) host_of.push_back(rank / options.ranks_per_host);
-}
+      meetings(options.max_delay, options.seed, network),
+      transfers(options.max_delay, options.seed, network) {}
 
 SimWorld::SimWorld(int size, SimOptions options)
-    : state_(std::make_shared<SimState>(size, options)) {}
+    : state_(std::make_shared<SimState>(size, options)) {
+  for (Rank rank = 0; rank < size; ++rank) ranks_.push_back(std::make_shared<SimSet>(state_, rank));
+}
 
 int SimWorld::size() const noexcept {
   return state_->size;
@@ -79,11 +75,11 @@ std::unique_ptr<ControlPlane> SimWorld::control_plane(Rank rank) {
 }
 
 std::unique_ptr<Collective> SimWorld::collective(Rank rank) {
-  return std::make_unique<SimCollective>(state_, state_->meetings.member(rank));
+  return std::make_unique<SimCollective>(ranks_[static_cast<std::size_t>(rank)]);
 }
 
 void SimWorld::kill(Rank rank) {
-  state_->meetings.abort(*state_->meetings.member(rank));
+  ranks_[static_cast<std::size_t>(rank)]->abort();
   state_->network.cut(rank, "killed");
 }
 

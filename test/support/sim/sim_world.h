@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/tensor_view.h"
@@ -23,6 +24,7 @@ struct SimOptions {
 };
 
 struct SimState;
+class SimSet;
 
 // N ranks that meet in the memory of one process: the ports behind the tests of everything above
 // them, with the faults of a real network on request. Thread-safe; its ports may outlive it.
@@ -44,6 +46,7 @@ class SimWorld {
 
  private:
   std::shared_ptr<SimState> state_;
+  std::vector<std::shared_ptr<SimSet>> ranks_;  // each rank's end of the world
 };
 
 }  // namespace hvd

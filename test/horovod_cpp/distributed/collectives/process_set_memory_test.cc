@@ -30,27 +30,23 @@ class WorldsInSharedMemory {
   explicit WorldsInSharedMemory(int size, const ShmLimits& limits = {})
       : size_(size), limits_(limits) {
     const DataSegment::Needs needs = DataSegment::needs(size, limits);
-    mail_ = SharedMemory::create(Mailboxes::bytes_needed(size));
-    data_ = SharedMemory::create(needs.bytes, needs.reserved);
+    memory_ = SharedMemory::create(needs.bytes, needs.reserved);
     for (int rank = 0; rank < size; ++rank) files_.push_back(make_memory_file());
   }
 
   std::shared_ptr<World> of(Rank rank) const {
     const std::vector<std::string> host(static_cast<std::size_t>(size_), "node7");
-    const Mailboxes mailboxes(mail_, size_);
-    std::vector<DoorbellState*> bells;
     std::vector<ProcessHandle> processes;
     std::vector<UniqueFd> files;
     for (int r = 0; r < size_; ++r) {
-      bells.push_back(&mailboxes.slot(r).bell);
       processes.emplace_back(this_process());
       files.emplace_back(fcntl(files_[static_cast<std::size_t>(r)].get(), F_DUPFD_CLOEXEC, 0));
     }
     std::vector<std::unique_ptr<Collective>> collectives;
     collectives.push_back(std::make_unique<ShmCollective>(
-        std::make_unique<DataSegment>(data_, 0, size_, rank, limits_, bells),
+        std::make_unique<DataSegment>(memory_, size_, rank, limits_),
         ArenaFiles(std::move(files), rank)));
-    auto control = std::make_unique<ShmControlPlane>(place(rank, host, host), mail_, processes);
+    auto control = std::make_unique<ShmControlPlane>(place(rank, host, host), memory_, processes);
     return std::make_shared<World>(std::make_unique<Runtime>(
         std::move(control), std::move(collectives), Config{}, ObserverList{}));
   }
@@ -58,8 +54,7 @@ class WorldsInSharedMemory {
  private:
   int size_;
   ShmLimits limits_;
-  std::shared_ptr<SharedMemory> mail_;
-  std::shared_ptr<SharedMemory> data_;
+  std::shared_ptr<SharedMemory> memory_;
   std::vector<UniqueFd> files_;
 };
 

@@ -1,4 +1,4 @@
-#include "ops/host/wire_batch.h"
+#include "ops/host/reduce_batch.h"
 
 #include <gtest/gtest.h>
 
@@ -64,26 +64,26 @@ TEST_P(WireBatches, AverageExactlyWhateverTheRanges) {
   std::vector<Tensors> tensors;
   std::vector<std::vector<std::byte>> sent;
   for (std::size_t r = 0; r < ranks; ++r) {
-    const WireBatch batch(tensors.emplace_back(dtype, 0).slices(true), reduction);
-    ASSERT_EQ(batch.bytes(), bytes_of_all(wire));
-    batch.encode(0, batch.bytes(), sent.emplace_back(batch.bytes()).data());
+    const auto batch = ReduceBatch::make(tensors.emplace_back(dtype, 0).slices(true), reduction);
+    ASSERT_EQ(batch->bytes(), bytes_of_all(wire));
+    batch->pack(0, batch->bytes(), sent.emplace_back(batch->bytes()).data());
   }
-  const WireBatch batch(tensors[0].slices(false), reduction);
+  const auto batch = ReduceBatch::make(tensors[0].slices(false), reduction);
   for (const std::size_t parts : {1u, 2u, 3u, 7u, 64u}) {
-    std::vector<std::byte> result(batch.bytes());
+    std::vector<std::byte> result(batch->bytes());
     for (std::size_t part = 0; part < parts; ++part) {
-      const std::size_t begin = batch.boundary(batch.bytes() * part / parts);
-      const std::size_t end = batch.boundary(batch.bytes() * (part + 1) / parts);
+      const std::size_t begin = batch->boundary(batch->bytes() * part / parts);
+      const std::size_t end = batch->boundary(batch->bytes() * (part + 1) / parts);
       std::vector<const void*> inputs;
       for (const auto& bytes : sent) inputs.push_back(bytes.data() + begin);
-      batch.reduce(begin, end, inputs, result.data() + begin);
+      batch->reduce(begin, end, inputs, result.data() + begin);
     }
     Tensors empty(dtype, 0);
     tensors[0].outputs = empty.outputs;
-    const WireBatch receiving(tensors[0].slices(false), reduction);
-    const std::size_t middle = receiving.boundary(receiving.bytes() / 2);
-    receiving.decode(0, middle, result.data());
-    receiving.decode(middle, receiving.bytes(), result.data() + middle);
+    const auto receiving = ReduceBatch::make(tensors[0].slices(false), reduction);
+    const std::size_t middle = receiving->boundary(receiving->bytes() / 2);
+    receiving->unpack(0, middle, result.data());
+    receiving->unpack(middle, receiving->bytes(), result.data() + middle);
     EXPECT_EQ(tensors[0].outputs, tensors[0].inputs) << parts << " parts";
   }
 }
@@ -95,18 +95,18 @@ TEST_P(WireBatches, EncodeRangesAsTheyEncodeTheWhole) {
   Tensors pieces(dtype, 1);
   pieces.residuals = whole.residuals;
   const Reduction reduction{.prescale = 0.3, .wire = wire};
-  const WireBatch at_once(whole.slices(true), reduction);
-  const WireBatch in_ranges(pieces.slices(true), reduction);
-  std::vector<std::byte> expected(at_once.bytes());
-  at_once.encode(0, at_once.bytes(), expected.data());
-  std::vector<std::byte> encoded(at_once.bytes(), std::byte{0x5a});
+  const auto at_once = ReduceBatch::make(whole.slices(true), reduction);
+  const auto in_ranges = ReduceBatch::make(pieces.slices(true), reduction);
+  std::vector<std::byte> expected(at_once->bytes());
+  at_once->pack(0, at_once->bytes(), expected.data());
+  std::vector<std::byte> encoded(at_once->bytes(), std::byte{0x5a});
   std::size_t begin = 0;
-  for (std::size_t byte = 0; byte <= at_once.bytes(); byte += 300) {
-    const std::size_t end = in_ranges.boundary(byte + 300);
-    in_ranges.encode(begin, end, encoded.data() + begin);
+  for (std::size_t byte = 0; byte <= at_once->bytes(); byte += 300) {
+    const std::size_t end = in_ranges->boundary(byte + 300);
+    in_ranges->pack(begin, end, encoded.data() + begin);
     begin = end;
   }
-  EXPECT_EQ(begin, at_once.bytes());
+  EXPECT_EQ(begin, at_once->bytes());
   EXPECT_EQ(encoded, expected);
   EXPECT_EQ(whole.residuals, pieces.residuals);
   EXPECT_NE(whole.residuals[0], std::vector<float>(700, 0.0f));
@@ -129,12 +129,12 @@ INSTANTIATE_TEST_SUITE_P(All, WireBatches, testing::ValuesIn(cases()), [](const 
 
 TEST(WireBatch, BoundariesAreBlocksAndTheEndsOfSlices) {
   Tensors tensors(DType::kF32, 0);
-  const WireBatch batch(tensors.slices(false), {.wire = WireFormat::kInt8});
+  const auto batch = ReduceBatch::make(tensors.slices(false), {.wire = WireFormat::kInt8});
   std::set<std::size_t> boundaries;
-  for (std::size_t byte = 0; byte <= batch.bytes() + 9; ++byte) {
-    const std::size_t boundary = batch.boundary(byte);
+  for (std::size_t byte = 0; byte <= batch->bytes() + 9; ++byte) {
+    const std::size_t boundary = batch->boundary(byte);
     ASSERT_LE(boundary, byte);
-    ASSERT_EQ(batch.boundary(boundary), boundary);
+    ASSERT_EQ(batch->boundary(boundary), boundary);
     boundaries.insert(boundary);
   }
   // 700 elements: 260 + 260 + 192 bytes; 10: 16; 256: 260; 1: 8; 1300: 5 * 260 + 24.
@@ -143,16 +143,16 @@ TEST(WireBatch, BoundariesAreBlocksAndTheEndsOfSlices) {
 }
 
 TEST(WireBatch, OfNothingIsEmpty) {
-  const WireBatch batch({}, {.wire = WireFormat::kInt8});
-  EXPECT_EQ(batch.bytes(), 0u);
-  EXPECT_EQ(batch.boundary(0), 0u);
-  batch.encode(0, 0, nullptr);
+  const auto batch = ReduceBatch::make({}, {.wire = WireFormat::kInt8});
+  EXPECT_EQ(batch->bytes(), 0u);
+  EXPECT_EQ(batch->boundary(0), 0u);
+  batch->pack(0, 0, nullptr);
 }
 
 TEST(WireBatch, RefusesReductionsWithoutAMeaning) {
   Tensors tensors(DType::kI32, 0);
-  EXPECT_THROW(WireBatch(tensors.slices(false), {.wire = WireFormat::kF16}), InvalidArgumentError);
-  EXPECT_THROW(WireBatch(Tensors(DType::kF32, 0).slices(false), {}), InvalidArgumentError);
+  EXPECT_THROW(ReduceBatch::make(tensors.slices(false), {.wire = WireFormat::kF16}),
+               InvalidArgumentError);
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/image_file.h"
-#include "horovod_cpp/data/image_folder.h"
 #include "horovod_cpp/data/sampler.h"
 #include "horovod_cpp/data/transforms.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -89,12 +88,19 @@ void define(Scope& scope, const char* name, Function&& function, const std::stri
   scope.def(name, std::forward<Function>(function), extra..., docstring(what, extra...).c_str());
 }
 
-// Defines a class, and its constructor with the arguments of which the class's docstring tells.
+// Defines the constructor of a class, with the arguments of which the class's docstring tells.
+template <typename Class, typename Init, typename... Extra>
+void define_init(Class& cls, const std::string& what, Init&& init, const Extra&... extra) {
+  cls.attr("__doc__") = docstring(what, extra...);
+  cls.def(std::forward<Init>(init), extra...);
+}
+
+// The same with the class.
 template <typename Type, typename... Bases, typename Init, typename... Extra>
 py::classh<Type, Bases...> define_class(py::module_& m, const char* name, const std::string& what,
                                         Init&& init, const Extra&... extra) {
-  py::classh<Type, Bases...> cls(m, name, docstring(what, extra...).c_str());
-  cls.def(std::forward<Init>(init), extra...);
+  py::classh<Type, Bases...> cls(m, name);
+  define_init(cls, what, std::forward<Init>(init), extra...);
   return cls;
 }
 
@@ -115,15 +121,6 @@ inline constexpr Returns kNew{"A new Tensor."};
 inline constexpr Invalid kNoAxis{"there is no such axis, or the dtype is not taken."};
 inline constexpr Invalid kOtherDtype{"another dtype."};
 inline constexpr Invalid kMisfit{"shapes or dtypes do not fit; names both."};
-
-// Of a class whose arguments the docstring alone lists.
-inline std::string class_doc(const std::string& what, std::initializer_list<const char*> arguments,
-                             const std::string& raises) {
-  Docstring doc(what);
-  for (const char* argument : arguments) doc.add(ArgText{argument});
-  doc.add(Raises{raises.c_str()});
-  return doc.text();
-}
 
 }  // namespace hvd::python
 

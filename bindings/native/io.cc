@@ -20,7 +20,7 @@ std::int64_t int64_from(const py::handle& value, const std::string& name) {
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
   if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (overflow != 0) throw InvalidArgumentError("'" + name + "' does not fit into int64");
+  if (overflow != 0) throw InvalidArgumentError("'", name, "' does not fit into int64");
   return number;
 }
 

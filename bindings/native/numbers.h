@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "bindings/native/bindings.h"
+#include "core/base/status.h"
 
 namespace hvd::python {
 
@@ -31,7 +33,7 @@ inline std::vector<std::int64_t> list_of(const Integers& given) {
 
 // The object if it may stand for a number, an int of Python if for a whole one; else null. If
 // `last_try`, as in pybind11's pass with conversions, a refusal that has a reason is thrown:
-// InvalidArgumentError for a tensor that requires grad, TypeError for what is no integer.
+// InvalidArgumentError for a tensor that requires grad, TypeError for what is not an integer.
 py::object number_from(const py::handle& object, bool whole, bool last_try);
 
 // The argument `name` of True or False. Nothing else will do, also no 0 or 1: sum(0, 1) would keep
@@ -126,6 +128,19 @@ auto given(Result (Class::*function)(Arguments...)) {
 inline std::string an_instance_of(const py::type& type) {
   const auto name = type.attr("__name__").cast<std::string>();
   return (std::string("AEIOU").find(name.front()) == std::string::npos ? "a " : "an ") + name;
+}
+
+// The value that `text` names. Throws InvalidArgumentError: "mode 'x': expected 'min' or 'max'".
+template <typename T>
+T named_value(const char* what, const std::string& text,
+              std::initializer_list<std::pair<const char*, T>> known) {
+  std::string names;
+  for (const auto& [name, value] : known) {
+    if (text == name) return value;
+    const bool last = name == (known.end() - 1)->first;
+    names += str_cat(names.empty() ? "" : last ? " or " : ", ", "'", name, "'");
+  }
+  throw InvalidArgumentError(what, " '", text, "': expected ", names);
 }
 
 // What an option of a type takes, in words.

@@ -3,6 +3,11 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "core/base/dtype.h"
+#include "core/base/tensor_view.h"
 
 namespace hvd {
 
@@ -40,6 +45,29 @@ class [[nodiscard]] Status {
 // "kMismatch" and so on, for logs.
 const char* name_of(StatusCode code);
 
+inline std::string_view as_text(std::string_view part) {
+  return part;
+}
+inline std::string_view as_text(DType part) {
+  return name_of(part);
+}
+inline std::string as_text(const Shape& part) {
+  return to_string(part);
+}
+template <typename Number>
+requires std::is_arithmetic_v<Number> std::string as_text(Number part) {
+  return std::to_string(part);
+}
+
+// The parts of a message one after the other: texts, numbers, dtypes by name, shapes. Errors with
+// several arguments do so with them.
+template <typename... Parts>
+std::string str_cat(const Parts&... parts) {
+  std::string text;
+  ((text += as_text(parts)), ...);
+  return text;
+}
+
 // Base of all exceptions of this library.
 class Error : public std::runtime_error {
  public:
@@ -54,8 +82,9 @@ class Error : public std::runtime_error {
 // A mistake of the caller on this rank, with the offending values.
 class InvalidArgumentError : public Error {
  public:
-  explicit InvalidArgumentError(const std::string& message)
-      : Error(StatusCode::kInvalidArgument, message) {}
+  template <typename... Parts>
+  explicit InvalidArgumentError(const std::string& message, const Parts&... parts)
+      : Error(StatusCode::kInvalidArgument, str_cat(message, parts...)) {}
 };
 
 // Ranks disagree about one tensor: thrown on every rank, naming two ranks and both values.
@@ -66,13 +95,16 @@ class MismatchError : public Error {
 
 class UnsupportedError : public Error {
  public:
-  explicit UnsupportedError(const std::string& message)
-      : Error(StatusCode::kUnsupported, message) {}
+  template <typename... Parts>
+  explicit UnsupportedError(const std::string& message, const Parts&... parts)
+      : Error(StatusCode::kUnsupported, str_cat(message, parts...)) {}
 };
 
 class InternalError : public Error {
  public:
-  explicit InternalError(const std::string& message) : Error(StatusCode::kInternal, message) {}
+  template <typename... Parts>
+  explicit InternalError(const std::string& message, const Parts&... parts)
+      : Error(StatusCode::kInternal, str_cat(message, parts...)) {}
 };
 
 // The job cannot go on as it is; what elastic training may recover from. Never a user's mistake.

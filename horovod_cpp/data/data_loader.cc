@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
-#include <exception>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
-#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -27,14 +25,14 @@ void check_alike(const std::vector<Sample>& samples) {
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const std::string where = "collate: example " + std::to_string(i) + " of the batch";
     if (samples[i].size() != first.size()) {
-      throw InvalidArgumentError(where + " has " + std::to_string(samples[i].size()) +
-                                 " fields, the first has " + std::to_string(first.size()));
+      throw InvalidArgumentError(where, " has ", samples[i].size(), " fields, the first has ",
+                                 first.size());
     }
     for (std::size_t f = 0; f < first.size(); ++f) {
       const Tensor& field = samples[i][f];
       if (field.dtype() == first[f].dtype() && field.shape() == first[f].shape()) continue;
-      throw InvalidArgumentError(where + ", field " + std::to_string(f) + ", is " +
-                                 describe(field) + ", the first is " + describe(first[f]));
+      throw InvalidArgumentError(where, ", field ", f, ", is ", describe(field), ", the first is ",
+                                 describe(first[f]));
     }
   }
 }
@@ -116,34 +114,23 @@ LoadedBatch load_batch(const PassPlan& plan, std::size_t number, const std::stop
 
 namespace {
 
-void check_batch_sampler_is_alone(const DataLoaderOptions& options) {
-  if (options.batch_sampler == nullptr) return;
-  if (options.batch_size == 1 && !options.shuffle && options.sampler == nullptr &&
-      !options.drop_last) {
-    return;
-  }
-  throw InvalidArgumentError(
-      "DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last");
-}
-
 void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOptions& options) {
   if (dataset == nullptr) throw InvalidArgumentError("DataLoader: no dataset");
-  if (options.batch_size < 1) {
-    throw InvalidArgumentError("DataLoader: batch_size=" + std::to_string(options.batch_size) +
-                               ": expected at least 1");
-  }
-  if (options.num_workers < 0) {
-    throw InvalidArgumentError("DataLoader: num_workers=" + std::to_string(options.num_workers) +
-                               ": expected at least 0");
-  }
-  if (options.prefetch_factor < 1) {
-    throw InvalidArgumentError("DataLoader: prefetch_factor=" +
-                               std::to_string(options.prefetch_factor) + ": expected at least 1");
-  }
+  const auto check_at_least = [](const char* option, std::int64_t value, int least) {
+    if (value >= least) return;
+    throw InvalidArgumentError("DataLoader: ", option, "=", value, ": expected at least ", least);
+  };
+  check_at_least("batch_size", options.batch_size, 1);
+  check_at_least("num_workers", options.num_workers, 0);
+  check_at_least("prefetch_factor", options.prefetch_factor, 1);
   if (options.shuffle && options.sampler != nullptr) {
     throw InvalidArgumentError("DataLoader: shuffle and sampler exclude each other");
   }
-  check_batch_sampler_is_alone(options);
+  if (options.batch_sampler != nullptr && (options.batch_size != 1 || options.shuffle ||
+                                           options.sampler != nullptr || options.drop_last)) {
+    throw InvalidArgumentError(
+        "DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last");
+  }
 }
 
 std::shared_ptr<Sampler> sampler_for(std::int64_t size, const DataLoaderOptions& options) {
@@ -169,9 +156,9 @@ class DataLoader::Iterator::Pass {
             start_engine_thread<std::jthread>([this](const std::stop_token& stop) { work(stop); }));
       }
     } catch (const std::system_error& error) {
-      throw InvalidArgumentError("DataLoader: num_workers=" + std::to_string(num_workers) +
-                                 ": the system starts only " + std::to_string(threads_.size()) +
-                                 " threads more: " + error.what());
+      throw InvalidArgumentError("DataLoader: num_workers=", num_workers,
+                                 ": the system starts only ", threads_.size(),
+                                 " threads more: ", error.what());
     }
   }
   Pass(const Pass&) = delete;

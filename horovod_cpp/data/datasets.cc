@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include <system_error>
+#include <tuple>
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
@@ -20,16 +17,17 @@
 
 namespace hvd::data {
 
+namespace fs = std::filesystem;
+
 ImageDataset::ImageDataset(Tensor images, Tensor labels, PixelFormat format)
     : images_(images.contiguous()), labels_(labels.contiguous()), format_(format) {
   if (images_.dtype() != DType::kU8 || images_.dim() != 4) {
-    throw InvalidArgumentError("ImageDataset: images are " + describe(images_) +
+    throw InvalidArgumentError("ImageDataset: images are ", describe(images_),
                                ": expected uint8 [n, channels, height, width]");
   }
   if (labels_.dtype() != DType::kI64 || labels_.dim() != 1 || labels_.size(0) != images_.size(0)) {
-    throw InvalidArgumentError("ImageDataset: labels are " + describe(labels_) +
-                               ": expected int64 [" + std::to_string(images_.size(0)) +
-                               "], one for each image");
+    throw InvalidArgumentError("ImageDataset: labels are ", describe(labels_), ": expected int64 [",
+                               images_.size(0), "], one for each image");
   }
 }
 
@@ -43,8 +41,7 @@ Sample ImageDataset::get(std::int64_t index) const {
 
 void check_index(std::int64_t index, std::int64_t size) {
   if (index >= 0 && index < size) return;
-  throw InvalidArgumentError("example " + std::to_string(index) + " of a dataset of " +
-                             std::to_string(size));
+  throw InvalidArgumentError("example ", index, " of a dataset of ", size);
 }
 
 TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
@@ -54,15 +51,10 @@ TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(t
       throw InvalidArgumentError("TensorDataset: a tensor without a first axis");
     }
     if (tensor.size(0) != tensors_.front().size(0)) {
-      throw InvalidArgumentError(
-          "TensorDataset: first extents differ: " + to_string(tensors_.front().shape()) + " and " +
-          to_string(tensor.shape()));
+      throw InvalidArgumentError("TensorDataset: first extents differ: ", tensors_.front().shape(),
+                                 " and ", tensor.shape());
     }
   }
-}
-
-std::int64_t TensorDataset::size() const {
-  return tensors_.front().size(0);
 }
 
 Sample TensorDataset::get(std::int64_t index) const {
@@ -123,13 +115,13 @@ std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset>
   std::int64_t total = 0;
   for (const std::int64_t length : lengths) {
     if (length < 0) {
-      throw InvalidArgumentError("random_split: a length of " + std::to_string(length));
+      throw InvalidArgumentError("random_split: a length of ", length);
     }
     total += length;
   }
   if (total != dataset->size()) {
-    throw InvalidArgumentError("random_split: the lengths add up to " + std::to_string(total) +
-                               ", the dataset has " + std::to_string(dataset->size()));
+    throw InvalidArgumentError("random_split: the lengths add up to ", total, ", the dataset has ",
+                               dataset->size());
   }
   const std::vector<std::int64_t> order = generator.permutation(total);
   std::vector<std::shared_ptr<Subset>> parts;
@@ -151,14 +143,14 @@ std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset>
   std::vector<std::int64_t> lengths;
   for (const double fraction : fractions) {
     if (!(fraction >= 0 && fraction <= 1)) {
-      throw InvalidArgumentError("random_split: a fraction of " + std::to_string(fraction));
+      throw InvalidArgumentError("random_split: a fraction of ", fraction);
     }
     total += fraction;
     lengths.push_back(static_cast<std::int64_t>(static_cast<double>(size) * fraction));
     left -= lengths.back();
   }
   if (std::abs(total - 1) > 1e-9) {
-    throw InvalidArgumentError("random_split: the fractions add up to " + std::to_string(total));
+    throw InvalidArgumentError("random_split: the fractions add up to ", total);
   }
   for (std::size_t i = 0; left > 0; i = (i + 1) % lengths.size(), --left) ++lengths[i];
   return random_split(std::move(dataset), lengths, generator);
@@ -166,21 +158,9 @@ std::vector<std::shared_ptr<Subset>> random_split(std::shared_ptr<const Dataset>
 
 namespace {
 
-// The third byte of the magic number.
-std::optional<DType> element_type(std::uint8_t code) {
-  switch (code) {
-    case 0x08:
-      return DType::kU8;
-    case 0x0c:
-      return DType::kI32;
-    case 0x0d:
-      return DType::kF32;
-    case 0x0e:
-      return DType::kF64;
-    default:
-      return std::nullopt;
-  }
-}
+// By the third byte of the magic number.
+constexpr std::array<std::pair<std::uint8_t, DType>, 4> kElementTypes = {
+    {{0x08, DType::kU8}, {0x0c, DType::kI32}, {0x0d, DType::kF32}, {0x0e, DType::kF64}}};
 
 std::string hex(std::span<const std::uint8_t> bytes) {
   constexpr const char* kDigits = "0123456789abcdef";
@@ -202,16 +182,17 @@ Header read_header(ByteSource& source) {
   if (magic.empty()) source.fail("is empty");
   if (magic.size() < 4) source.fail("is truncated within the magic number");
   if (magic[0] != 0 || magic[1] != 0) {
-    source.fail("is not an IDX file: its magic number is " + hex(magic));
+    source.fail("is not an IDX file: its magic number is ", hex(magic));
   }
-  const std::optional<DType> dtype = element_type(magic[2]);
-  if (!dtype) {
-    source.fail("has IDX element type " + hex(std::span(magic).subspan(2, 1)) +
+  const auto* type =
+      std::ranges::find(kElementTypes, magic[2], &std::pair<std::uint8_t, DType>::first);
+  if (type == kElementTypes.end()) {
+    source.fail("has IDX element type ", hex(std::span(magic).subspan(2, 1)),
                 "; known: 0x08 (uint8), 0x0c (int32), 0x0d (float32), 0x0e (float64)");
   }
   const std::vector<std::uint8_t> extents = source.read(std::size_t{4} * magic[3]);
   if (extents.size() < std::size_t{4} * magic[3]) source.fail("is truncated within the header");
-  Header header{*dtype, {}};
+  Header header{type->second, {}};
   for (std::size_t i = 0; i < extents.size(); i += 4) {
     std::uint32_t extent = 0;
     for (std::size_t byte = 0; byte < 4; ++byte) extent = extent << 8 | extents[i + byte];
@@ -223,7 +204,7 @@ Header read_header(ByteSource& source) {
 // Bytes that the header promises.
 std::size_t promised_bytes(const Header& header, const ByteSource& source) {
   const auto bytes = checked_bytes(header.shape, header.dtype);
-  if (!bytes) source.fail("promises more than 2^63 bytes: shape " + to_string(header.shape));
+  if (!bytes) source.fail("promises more than 2^63 bytes: shape ", header.shape);
   return static_cast<std::size_t>(*bytes);
 }
 
@@ -241,8 +222,8 @@ Tensor adopt(std::vector<std::uint8_t> bytes, const Header& header) {
 Tensor read_dimensions(const std::string& path, std::size_t dimensions) {
   Tensor tensor = read_idx(path);
   if (tensor.dtype() == DType::kU8 && tensor.shape().size() == dimensions) return tensor;
-  throw InvalidArgumentError(path + ": holds " + describe(tensor) + ": expected uint8 with " +
-                             std::to_string(dimensions) + " dimensions");
+  throw InvalidArgumentError(path, ": holds ", describe(tensor), ": expected uint8 with ",
+                             dimensions, " dimensions");
 }
 
 }  // namespace
@@ -253,9 +234,8 @@ Tensor read_idx(const std::string& path) {
   const std::size_t promised = promised_bytes(header, source);
   std::vector<std::uint8_t> bytes = source.read(promised);
   if (bytes.size() < promised) {
-    source.fail("is truncated: shape " + to_string(header.shape) + " of " +
-                std::string(name_of(header.dtype)) + " needs " + std::to_string(promised) +
-                " bytes after the header, " + std::to_string(bytes.size()) + " are there");
+    source.fail("is truncated: shape ", header.shape, " of ", header.dtype, " needs ", promised,
+                " bytes after the header, ", bytes.size(), " are there");
   }
   source.expect_end();
   if (bytes.empty()) return Tensor::empty(header.shape, header.dtype);
@@ -267,9 +247,8 @@ ImageDataset read_idx_images(const std::string& images_path, const std::string& 
   const Tensor images = read_dimensions(images_path, 3);
   const Tensor labels = read_dimensions(labels_path, 1);
   if (images.size(0) != labels.size(0)) {
-    throw InvalidArgumentError(images_path + " holds " + std::to_string(images.size(0)) +
-                               " images, but " + labels_path + " holds " +
-                               std::to_string(labels.size(0)) + " labels");
+    throw InvalidArgumentError(images_path, " holds ", images.size(0), " images, but ", labels_path,
+                               " holds ", labels.size(0), " labels");
   }
   return ImageDataset(images.unsqueeze(1), labels.to(DType::kI64), format);
 }
@@ -277,11 +256,11 @@ ImageDataset read_idx_images(const std::string& images_path, const std::string& 
 namespace {
 
 std::string find_file(const std::string& folder, const std::string& name) {
-  const std::string plain = (std::filesystem::path(folder) / name).string();
+  const std::string plain = (fs::path(folder) / name).string();
   for (const std::string& path : {plain, plain + ".gz"}) {
     if (may_exist(path)) return path;
   }
-  throw InvalidArgumentError(plain + ": no such file, nor with .gz");
+  throw InvalidArgumentError(plain, ": no such file, nor with .gz");
 }
 
 ImageDataset read_mnist(const std::string& folder, const std::string& set, PixelFormat format) {
@@ -314,22 +293,22 @@ constexpr Format kCifar10 = {"CIFAR-10", 1, 10};
 constexpr Format kCifar100 = {"CIFAR-100", 2, 100};  // the coarse label comes first
 
 std::vector<std::string> cifar10_files(const std::string& folder, bool train) {
-  const std::filesystem::path at(folder);
+  const fs::path at(folder);
   if (!train) return {(at / "test_batch.bin").string()};
   std::vector<std::string> files;
   for (int i = 1; i <= 5; ++i) {
-    const std::filesystem::path file = at / ("data_batch_" + std::to_string(i) + ".bin");
+    const fs::path file = at / ("data_batch_" + std::to_string(i) + ".bin");
     if (may_exist(file.string())) files.push_back(file.string());
   }
   if (files.empty()) {
-    throw InvalidArgumentError(folder +
+    throw InvalidArgumentError(folder,
                                ": none of data_batch_1.bin ... data_batch_5.bin is in this folder");
   }
   return files;
 }
 
 std::vector<std::string> cifar100_files(const std::string& folder, bool train) {
-  return {(std::filesystem::path(folder) / (train ? "train.bin" : "test.bin")).string()};
+  return {(fs::path(folder) / (train ? "train.bin" : "test.bin")).string()};
 }
 
 // The whole records of one file, checked.
@@ -339,18 +318,17 @@ std::vector<std::uint8_t> read_records(const std::string& path, const Format& fo
   std::vector<std::uint8_t> records = source.read(kMaxRecords * record + 1);
   if (records.empty()) source.fail("is empty");
   if (records.size() > kMaxRecords * record) {
-    source.fail("has more than " + std::to_string(kMaxRecords) + " records");
+    source.fail("has more than ", kMaxRecords, " records");
   }
   if (records.size() % record != 0) {
-    source.fail("has " + std::to_string(records.size()) +
-                " bytes, which is not a multiple of the " + std::to_string(record) +
-                " bytes of a " + format.name + " record");
+    source.fail("has ", records.size(), " bytes, which is not a multiple of the ", record,
+                " bytes of a ", format.name, " record");
   }
   for (std::size_t i = 0; i < records.size(); i += record) {
     const std::uint8_t label = format.label(&records[i]);
     if (label < format.classes) continue;
-    source.fail("record " + std::to_string(i / record) + " has label " + std::to_string(label) +
-                ": expected 0 to " + std::to_string(format.classes - 1));
+    source.fail("record ", i / record, " has label ", label, ": expected 0 to ",
+                format.classes - 1);
   }
   return records;
 }
@@ -385,5 +363,112 @@ CIFAR10::CIFAR10(const std::string& folder, bool train, PixelFormat format)
 
 CIFAR100::CIFAR100(const std::string& folder, bool train, PixelFormat format)
     : ImageDataset(read_cifar(cifar100_files(folder, train), kCifar100, format)) {}
+
+namespace {
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::vector<std::string> class_folders(const std::string& root) {
+  std::vector<std::string> names;
+  if (!fs::is_directory(root)) throw InvalidArgumentError(root, ": is not a folder");
+  for (const auto& entry : fs::directory_iterator(root)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  if (names.empty()) {
+    throw InvalidArgumentError(root, ": has no folders: expected one for each class");
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+bool has_extension(const fs::path& file, const std::vector<std::string>& extensions) {
+  const std::string name = lower(file.filename().string());
+  return std::ranges::any_of(extensions, [&](const std::string& e) { return name.ends_with(e); });
+}
+
+// A link to a folder that it lies in would be followed again and again.
+void refuse_loop(const fs::directory_entry& entry, const fs::path& folder) {
+  if (!entry.is_symlink() || !entry.is_directory()) return;
+  fs::path above = entry.path();
+  while (above != folder) {
+    above = above.parent_path();
+    if (!fs::equivalent(above, entry.path())) continue;
+    throw InvalidArgumentError(entry.path().string(), ": is a link to ", above.string(),
+                               ", a folder that it lies in");
+  }
+}
+
+// By folder, then by name.
+std::vector<fs::path> files_below(const fs::path& folder,
+                                  const std::vector<std::string>& extensions) {
+  std::vector<fs::path> files;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
+    refuse_loop(entry, folder);
+    // Whatever else has such a name, a link to nowhere too, is an error when it is loaded.
+    if (has_extension(entry.path(), extensions) && !entry.is_directory()) {
+      files.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(files, [](const fs::path& a, const fs::path& b) {
+    return std::make_tuple(a.parent_path().string(), a.filename().string()) <
+           std::make_tuple(b.parent_path().string(), b.filename().string());
+  });
+  return files;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+}  // namespace
+
+DatasetFolder::DatasetFolder(const std::string& root, Loader loader,
+                             std::vector<std::string> extensions,
+                             std::shared_ptr<const transforms::Transform> transform)
+    : loader_(std::move(loader)), transform_(std::move(transform)) {
+  if (loader_ == nullptr) throw InvalidArgumentError("DatasetFolder: no loader");
+  for (std::string& extension : extensions) extension = lower(extension);
+  try {
+    classes_ = class_folders(root);
+    for (const std::string& name : classes_) {
+      const fs::path folder = fs::path(root) / name;
+      const std::vector<fs::path> files = files_below(folder, extensions);
+      if (files.empty()) {
+        throw InvalidArgumentError(folder.string(), ": a class without files (looked for ",
+                                   joined(extensions), ")");
+      }
+      const auto label = static_cast<std::int64_t>(&name - classes_.data());
+      for (const fs::path& file : files) samples_.emplace_back(file.string(), label);
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw InvalidArgumentError(error.path1().string(), ": ", error.code().message());
+  }
+}
+
+Sample DatasetFolder::get(std::int64_t index) const {
+  check_index(index, size());
+  const auto& [path, label] = samples_[static_cast<std::size_t>(index)];
+  Tensor loaded = loader_(path);
+  if (transform_ != nullptr) {
+    try {
+      loaded = (*transform_)(loaded);
+    } catch (const Error& error) {
+      Status(error.code(), path + ": " + error.what()).throw_if_error();
+    }
+  }
+  return {loaded, Tensor::scalar(static_cast<double>(label), DType::kI64)};
+}
+
+ImageFolder::ImageFolder(const std::string& root,
+                         std::shared_ptr<const transforms::Transform> transform)
+    : DatasetFolder(
+          root, [](const std::string& path) { return read_image(path); }, {".jpg", ".jpeg", ".png"},
+          std::move(transform)) {}
 
 }  // namespace hvd::data

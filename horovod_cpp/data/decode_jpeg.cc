@@ -107,7 +107,7 @@ Tensor cmyk_to_rgb(const Tensor& inks, bool inverted) {
 Tensor decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name) {
   JpegReader reader;
   const auto fail = [&] {
-    throw InvalidArgumentError(name + ": is a broken JPEG file: " + reader.message());
+    throw InvalidArgumentError(name, ": is a broken JPEG file: ", reader.message());
   };
   if (!reader.open(bytes.data(), bytes.size())) fail();
   Tensor pixels = make_pixels(reader.height(), reader.width(), reader.channels(), name);

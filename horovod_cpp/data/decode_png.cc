@@ -79,7 +79,7 @@ class PngReader {
 Tensor decode_png(std::span<const std::uint8_t> bytes, const std::string& name) {
   PngReader reader(bytes);
   const auto fail = [&] {
-    throw InvalidArgumentError(name + ": is a broken PNG file: " + reader.message());
+    throw InvalidArgumentError(name, ": is a broken PNG file: ", reader.message());
   };
   if (!reader.start()) fail();
   Tensor pixels = make_pixels(reader.height(), reader.width(), reader.channels(), name);

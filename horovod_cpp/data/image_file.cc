@@ -8,16 +8,21 @@
 #include <fstream>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <zlib.h>
-
-#include "core/base/status.h"
 
 namespace hvd::data {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 20;  // bytes; zlib takes at most an int's worth
+
+// A file that is not there is for who opens it.
+void check_regular(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (!exists(status) || is_regular_file(status)) return;
+  throw InvalidArgumentError(path, ": is not a regular file");
+}
 
 }  // namespace
 
@@ -27,12 +32,10 @@ bool may_exist(const std::string& path) {
 }
 
 ByteSource::ByteSource(std::string path) : path_(std::move(path)), file_(nullptr) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path_, ignored);
-  if (exists(status) && !is_regular_file(status)) fail("is not a regular file");
+  check_regular(path_);
   errno = 0;
   file_ = gzopen(path_.c_str(), "rb");
-  if (file_ == nullptr) fail(std::string("cannot be opened: ") + std::strerror(errno));
+  if (file_ == nullptr) fail("cannot be opened: ", std::strerror(errno));
 }
 
 ByteSource::~ByteSource() {
@@ -51,7 +54,7 @@ std::vector<std::uint8_t> ByteSource::read(std::size_t limit) {
     const char* text = gzerror(file_, &error);
     // A gzip file that stops early reads as a short one; zlib tells by Z_BUF_ERROR.
     if (error == Z_BUF_ERROR) fail("the gzip data is truncated");
-    if (got < 0) fail(std::string("cannot be read: ") + text);
+    if (got < 0) fail("cannot be read: ", text);
     if (static_cast<std::size_t>(got) < wanted) break;
   }
   return bytes;
@@ -59,10 +62,6 @@ std::vector<std::uint8_t> ByteSource::read(std::size_t limit) {
 
 void ByteSource::expect_end() {
   if (!read(1).empty()) fail("has bytes left over after the last element its header promises");
-}
-
-void ByteSource::fail(const std::string& what) const {
-  throw InvalidArgumentError(path_ + ": " + what);
 }
 
 namespace {
@@ -115,21 +114,19 @@ Tensor to_planes(const Tensor& pixels, ImageMode mode) {
 // Into memory of this thread, which the next call uses again.
 std::span<const std::uint8_t> read_file(const std::string& path) {
   thread_local std::vector<std::uint8_t> bytes;
-  const auto fail = [&path](const std::string& what) {
-    throw InvalidArgumentError(path + ": " + what);
+  const auto fail = [&path](const auto&... what) {
+    throw InvalidArgumentError(path, ": ", what...);
   };
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (exists(status) && !is_regular_file(status)) fail("is not a regular file");
+  check_regular(path);
   errno = 0;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) fail(std::string("cannot be opened: ") + std::strerror(errno));
+  if (!file) fail("cannot be opened: ", std::strerror(errno));
   const std::streamoff size = std::max<std::streamoff>(file.tellg(), 0);
-  if (size > kMaxFileBytes) fail("has " + std::to_string(size) + " bytes, too many for an image");
+  if (size > kMaxFileBytes) fail("has ", size, " bytes, too many for an image");
   bytes.resize(static_cast<std::size_t>(size));
   file.seekg(0);
   file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file) fail(std::string("cannot be read: ") + std::strerror(errno));
+  if (!file) fail("cannot be read: ", std::strerror(errno));
   return bytes;
 }
 
@@ -138,8 +135,8 @@ std::span<const std::uint8_t> read_file(const std::string& path) {
 Tensor make_pixels(std::int64_t height, std::int64_t width, std::int64_t channels,
                    const std::string& name) {
   if (height > kMaxPixels / width) {
-    throw InvalidArgumentError(name + ": has " + std::to_string(height) + " x " +
-                               std::to_string(width) + " pixels, which is more than 2^28");
+    throw InvalidArgumentError(name, ": has ", height, " x ", width,
+                               " pixels, which is more than 2^28");
   }
   return Tensor::empty({height, width, channels}, DType::kU8);
 }
@@ -147,7 +144,7 @@ Tensor make_pixels(std::int64_t height, std::int64_t width, std::int64_t channel
 Tensor decode_image(std::span<const std::uint8_t> bytes, const std::string& name, ImageMode mode) {
   if (begins_with(bytes, kJpegMagic)) return to_planes(decode_jpeg(bytes, name), mode);
   if (begins_with(bytes, kPngMagic)) return to_planes(decode_png(bytes, name), mode);
-  throw InvalidArgumentError(name + (bytes.empty() ? ": is empty" : ": is neither JPEG nor PNG"));
+  throw InvalidArgumentError(name, (bytes.empty() ? ": is empty" : ": is neither JPEG nor PNG"));
 }
 
 Tensor read_image(const std::string& path, ImageMode mode) {

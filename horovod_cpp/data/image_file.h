@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/status.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 struct gzFile_s;  // zlib's
@@ -30,7 +31,9 @@ class ByteSource {
   // Throws unless the end has been reached.
   void expect_end();
   // Throws InvalidArgumentError("<path>: <what>").
-  [[noreturn]] void fail(const std::string& what) const;
+  [[noreturn]] void fail(const auto&... what) const {
+    throw InvalidArgumentError(path_, ": ", what...);
+  }
 
  private:
   std::string path_;

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -42,14 +41,12 @@ Tensor unit_floats(const Tensor& bytes) {
 }
 
 void refuse_dtype(const Tensor& image, const char* caller) {
-  throw InvalidArgumentError(std::string(caller) + ": takes uint8 and float32, got " +
-                             describe(image));
+  throw InvalidArgumentError(caller, ": takes uint8 and float32, got ", describe(image));
 }
 
 void check_image(const Tensor& image, const char* caller) {
   if (image.defined() && image.dim() == 3 && image.numel() > 0) return;
-  throw InvalidArgumentError(std::string(caller) + ": expected an image [channels, height, width]" +
-                             ", got " +
+  throw InvalidArgumentError(caller, ": expected an image [channels, height, width]", ", got ",
                              (image.defined() ? describe(image) : "an undefined tensor"));
 }
 
@@ -101,8 +98,7 @@ Tensor flip_horizontal(const Tensor& image, const char* caller) {
       flip_rows<std::uint64_t>(from, to);
       break;
     default:
-      throw InvalidArgumentError(std::string(caller) + ": an image of " +
-                                 std::string(name_of(from.dtype())));
+      throw InvalidArgumentError(caller, ": an image of ", from.dtype());
   }
   return to;
 }
@@ -256,20 +252,19 @@ float gray_of(const Rgb& rgb) {  // ITU-R BT.601
   return 0.2989F * rgb[0] + 0.587F * rgb[1] + 0.114F * rgb[2];
 }
 
-// Calls use(T*, pixels of a channel) on a contiguous copy, and returns the copy.
+// Calls use(T*, pixels of a channel, channels) on a contiguous copy, and returns the copy.
 template <typename Use>
 Tensor changed(const Tensor& image, const char* caller, Use use) {
   check_image(image, caller);
   if (image.size(0) != 1 && image.size(0) != 3) {
-    throw InvalidArgumentError(std::string(caller) + ": takes one channel or three, got " +
-                               to_string(image.shape()));
+    throw InvalidArgumentError(caller, ": takes one channel or three, got ", image.shape());
   }
   Tensor copy = image.clone();
   const std::int64_t pixels = copy.size(1) * copy.size(2);
   if (copy.dtype() == DType::kU8) {
-    use(copy.data<std::uint8_t>(), pixels);
+    use(copy.data<std::uint8_t>(), pixels, copy.size(0));
   } else if (copy.dtype() == DType::kF32) {
-    use(copy.data<float>(), pixels);
+    use(copy.data<float>(), pixels, copy.size(0));
   } else {
     refuse_dtype(copy, caller);
   }
@@ -354,51 +349,52 @@ Rgb to_rgb(const Rgb& hsv) {
 }  // namespace
 
 Tensor adjust_brightness(const Tensor& image, double factor, const char* caller) {
-  const std::int64_t channels = image.defined() && image.dim() > 0 ? image.size(0) : 0;
-  return changed(image, caller, [&]<typename T>(T* planes, std::int64_t pixels) {
-    for (std::int64_t i = 0; i < channels * pixels; ++i) {
-      planes[i] = to_pixel<T>(static_cast<float>(factor) * static_cast<float>(planes[i]));
-    }
-  });
+  return changed(
+      image, caller, [=]<typename T>(T* planes, std::int64_t pixels, std::int64_t channels) {
+        for (std::int64_t i = 0; i < channels * pixels; ++i) {
+          planes[i] = to_pixel<T>(static_cast<float>(factor) * static_cast<float>(planes[i]));
+        }
+      });
 }
 
 Tensor adjust_contrast(const Tensor& image, double factor, const char* caller) {
-  const std::int64_t channels = image.defined() && image.dim() > 0 ? image.size(0) : 0;
-  return changed(image, caller, [&]<typename T>(T* planes, std::int64_t pixels) {
-    const double mean = mean_gray(planes, pixels, channels);
-    const auto offset = static_cast<float>((1 - factor) * mean);
-    for (std::int64_t i = 0; i < channels * pixels; ++i) {
-      planes[i] = to_pixel<T>(static_cast<float>(factor) * static_cast<float>(planes[i]) + offset);
-    }
-  });
+  return changed(
+      image, caller, [=]<typename T>(T* planes, std::int64_t pixels, std::int64_t channels) {
+        const double mean = mean_gray(planes, pixels, channels);
+        const auto offset = static_cast<float>((1 - factor) * mean);
+        for (std::int64_t i = 0; i < channels * pixels; ++i) {
+          planes[i] =
+              to_pixel<T>(static_cast<float>(factor) * static_cast<float>(planes[i]) + offset);
+        }
+      });
 }
 
 Tensor adjust_saturation(const Tensor& image, double factor, const char* caller) {
-  const bool colored = image.defined() && image.dim() > 0 && image.size(0) == 3;
-  return changed(image, caller, [&]<typename T>(T* planes, std::int64_t pixels) {
-    if (!colored) return;
-    const auto f = static_cast<float>(factor);
-    change_colors(planes, pixels, [f](const Rgb& rgb) -> Rgb {
-      const float rest = (1 - f) * gray_in_steps<T>(rgb);
-      return {f * rgb[0] + rest, f * rgb[1] + rest, f * rgb[2] + rest};
-    });
-  });
+  return changed(image, caller,
+                 [=]<typename T>(T* planes, std::int64_t pixels, std::int64_t channels) {
+                   if (channels != 3) return;
+                   const auto f = static_cast<float>(factor);
+                   change_colors(planes, pixels, [f](const Rgb& rgb) -> Rgb {
+                     const float rest = (1 - f) * gray_in_steps<T>(rgb);
+                     return {f * rgb[0] + rest, f * rgb[1] + rest, f * rgb[2] + rest};
+                   });
+                 });
 }
 
 Tensor adjust_hue(const Tensor& image, double turns, const char* caller) {
-  const bool colored = image.defined() && image.dim() > 0 && image.size(0) == 3;
-  return changed(image, caller, [&]<typename T>(T* planes, std::int64_t pixels) {
-    if (!colored) return;
-    // A float of 1 becomes the largest value, and all values share [0, 1] equally.
-    constexpr float kSteps = std::is_same_v<T, float> ? 1.0F : 255.999F;
-    change_colors(planes, pixels, [turns](const Rgb& rgb) -> Rgb {
-      Rgb hsv = to_hsv({rgb[0] / kWhite<T>, rgb[1] / kWhite<T>, rgb[2] / kWhite<T>});
-      const float turned = hsv[0] + static_cast<float>(turns);
-      hsv[0] = turned - std::floor(turned);
-      const Rgb result = to_rgb(hsv);
-      return {result[0] * kSteps, result[1] * kSteps, result[2] * kSteps};
-    });
-  });
+  return changed(image, caller,
+                 [=]<typename T>(T* planes, std::int64_t pixels, std::int64_t channels) {
+                   if (channels != 3) return;
+                   // A float of 1 becomes the largest value, and all values share [0, 1] equally.
+                   constexpr float kSteps = std::is_same_v<T, float> ? 1.0F : 255.999F;
+                   change_colors(planes, pixels, [turns](const Rgb& rgb) -> Rgb {
+                     Rgb hsv = to_hsv({rgb[0] / kWhite<T>, rgb[1] / kWhite<T>, rgb[2] / kWhite<T>});
+                     const float turned = hsv[0] + static_cast<float>(turns);
+                     hsv[0] = turned - std::floor(turned);
+                     const Rgb result = to_rgb(hsv);
+                     return {result[0] * kSteps, result[1] * kSteps, result[2] * kSteps};
+                   });
+                 });
 }
 
 }  // namespace hvd::data

@@ -18,8 +18,7 @@ constexpr std::uint64_t kBlocksPerEpoch = std::uint64_t{1} << 40;
 
 std::int64_t checked_size(std::int64_t size) {
   if (size < 0) {
-    throw InvalidArgumentError("a sampler of " + std::to_string(size) +
-                               " examples: the size may not be negative");
+    throw InvalidArgumentError("a sampler of ", size, " examples: the size may not be negative");
   }
   return size;
 }
@@ -52,15 +51,8 @@ std::vector<std::int64_t> in_order(std::int64_t size) {
 std::int64_t share_of(std::int64_t size, std::int64_t replicas, std::int64_t rank, Uneven uneven) {
   const std::int64_t whole = size / replicas;
   const std::int64_t left = size % replicas;
-  switch (uneven) {
-    case Uneven::kPad:
-      return whole + (left != 0 ? 1 : 0);
-    case Uneven::kDrop:
-      return whole;
-    case Uneven::kKeep:
-      return whole + (rank < left ? 1 : 0);
-  }
-  return whole;
+  const bool one_more = uneven == Uneven::kPad ? left != 0 : uneven == Uneven::kKeep && rank < left;
+  return whole + (one_more ? 1 : 0);
 }
 
 }  // namespace
@@ -80,15 +72,14 @@ std::vector<std::int64_t> Sampler::indices() {
 
 void Sampler::advance(std::int64_t count) {
   if (count < 0) {
-    throw InvalidArgumentError("advance: count " + std::to_string(count) + ": expected at least 0");
+    throw InvalidArgumentError("advance: count ", count, ": expected at least 0");
   }
   state_.position += count;
 }
 
 void Sampler::set_epoch(std::int64_t epoch) {
   if (epoch < 0) {
-    throw InvalidArgumentError("set_epoch: epoch " + std::to_string(epoch) +
-                               ": expected at least 0");
+    throw InvalidArgumentError("set_epoch: epoch ", epoch, ": expected at least 0");
   }
   if (begun_ || epoch != state_.epoch) state_.position = 0;
   state_.epoch = epoch;
@@ -97,9 +88,9 @@ void Sampler::set_epoch(std::int64_t epoch) {
 
 void Sampler::load_state(const SamplerState& state) {
   if (state.epoch < 0 || state.position < 0 || state.position > size()) {
-    throw InvalidArgumentError("load_state: epoch " + std::to_string(state.epoch) + ", position " +
-                               std::to_string(state.position) + ": expected an epoch >= 0 and " +
-                               "a position from 0 to the sampler's " + std::to_string(size()));
+    throw InvalidArgumentError("load_state: epoch ", state.epoch, ", position ", state.position,
+                               ": expected an epoch >= 0 and ",
+                               "a position from 0 to the sampler's ", size());
   }
   state_ = state;
   begun_ = false;
@@ -122,10 +113,6 @@ std::vector<std::int64_t> SequentialSampler::order(std::int64_t) {
 RandomSampler::RandomSampler(std::int64_t size, std::uint64_t seed)
     : Sampler(seed, Next::kAnotherEpoch), size_(checked_size(size)) {}
 
-std::vector<std::int64_t> RandomSampler::order(std::int64_t epoch) {
-  return random_permutation(size_, seed(), epoch);
-}
-
 DistributedSampler::DistributedSampler(std::int64_t dataset_size, int num_replicas, int rank,
                                        bool shuffle, std::uint64_t seed, bool drop_last)
     : DistributedSampler(dataset_size, num_replicas, rank, shuffle, seed,
@@ -139,13 +126,12 @@ DistributedSampler::DistributedSampler(std::int64_t dataset_size, int num_replic
       rank_(rank),
       shuffle_(shuffle) {
   if (num_replicas < 1) {
-    throw InvalidArgumentError("DistributedSampler: num_replicas is " +
-                               std::to_string(num_replicas) + "; it must be at least 1");
+    throw InvalidArgumentError("DistributedSampler: num_replicas is ", num_replicas,
+                               "; it must be at least 1");
   }
   if (rank < 0 || rank >= num_replicas) {
-    throw InvalidArgumentError("DistributedSampler: rank is " + std::to_string(rank) +
-                               "; with num_replicas " + std::to_string(num_replicas) +
-                               " it must be from 0 to " + std::to_string(num_replicas - 1));
+    throw InvalidArgumentError("DistributedSampler: rank is ", rank, "; with num_replicas ",
+                               num_replicas, " it must be from 0 to ", num_replicas - 1);
   }
   share_ = share_of(dataset_size_, num_replicas_, rank_, uneven);
 }
@@ -167,8 +153,7 @@ BatchSampler::BatchSampler(std::shared_ptr<Sampler> sampler, std::int64_t batch_
     : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
   if (sampler_ == nullptr) throw InvalidArgumentError("BatchSampler: no sampler");
   if (batch_size < 1) {
-    throw InvalidArgumentError("BatchSampler: batch_size=" + std::to_string(batch_size) +
-                               ": expected at least 1");
+    throw InvalidArgumentError("BatchSampler: batch_size=", batch_size, ": expected at least 1");
   }
 }
 

@@ -77,7 +77,9 @@ class RandomSampler : public Sampler {
  public:
   explicit RandomSampler(std::int64_t size, std::uint64_t seed = 0);
   std::int64_t size() const override { return size_; }
-  std::vector<std::int64_t> order(std::int64_t epoch) override;
+  std::vector<std::int64_t> order(std::int64_t epoch) override {
+    return random_permutation(size_, seed(), epoch);
+  }
 
  private:
   std::int64_t size_;

@@ -1,14 +1,11 @@
 #include "horovod_cpp/data/transforms.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "core/base/status.h"
 #include "horovod_cpp/data/image_ops.h"
-#include "horovod_cpp/tensor/random.h"
 
 namespace hvd::data {
 namespace {
@@ -29,17 +26,13 @@ Generator example_generator(std::uint64_t seed, std::int64_t epoch, std::int64_t
 namespace transforms {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw InvalidArgumentError(what);
-}
-
 std::string to_string(const ImageSize& size) {
   return std::to_string(size.height) + " x " + std::to_string(size.width);
 }
 
 ImageSize checked(const ImageSize& size, const char* transform) {
   if (size.height < 1 || size.width < 1) {
-    refuse(std::string(transform) + ": a size of " + to_string(size));
+    throw InvalidArgumentError(transform, ": a size of ", to_string(size));
   }
   return size;
 }
@@ -101,7 +94,7 @@ Window draw_window(std::int64_t height, std::int64_t width, const Range& scale,
 
 Compose::Compose(std::vector<std::shared_ptr<const Transform>> steps) : steps_(std::move(steps)) {
   for (const auto& step : steps_) {
-    if (step == nullptr) refuse("Compose: a transform is missing");
+    if (step == nullptr) throw InvalidArgumentError("Compose: a transform is missing");
   }
 }
 
@@ -112,7 +105,7 @@ Tensor Compose::operator()(const Tensor& image) const {
 }
 
 Lambda::Lambda(std::function<Tensor(const Tensor&)> function) : function_(std::move(function)) {
-  if (function_ == nullptr) refuse("Lambda: no function");
+  if (function_ == nullptr) throw InvalidArgumentError("Lambda: no function");
 }
 
 Resize::Resize(std::int64_t shorter_side)
@@ -140,7 +133,7 @@ Tensor CenterCrop::operator()(const Tensor& image) const {
 
 RandomCrop::RandomCrop(ImageSize size, std::int64_t padding)
     : size_(checked(size, "RandomCrop")), padding_(padding) {
-  if (padding < 0) refuse("RandomCrop: a padding of " + std::to_string(padding));
+  if (padding < 0) throw InvalidArgumentError("RandomCrop: a padding of ", padding);
 }
 
 Tensor RandomCrop::operator()(const Tensor& image) const {
@@ -148,8 +141,8 @@ Tensor RandomCrop::operator()(const Tensor& image) const {
   const std::int64_t rows = image.size(1) + 2 * padding_ - size_.height;
   const std::int64_t columns = image.size(2) + 2 * padding_ - size_.width;
   if (rows < 0 || columns < 0) {
-    refuse("RandomCrop: a crop of " + to_string(size_) + " from an image " +
-           hvd::to_string(image.shape()) + " padded by " + std::to_string(padding_));
+    throw InvalidArgumentError("RandomCrop: a crop of ", to_string(size_), " from an image ",
+                               image.shape(), " padded by ", padding_);
   }
   const std::int64_t top = draw_below(rows + 1) - padding_;
   const std::int64_t left = draw_below(columns + 1) - padding_;
@@ -160,9 +153,9 @@ RandomResizedCrop::RandomResizedCrop(ImageSize size, Range scale, Range ratio)
     : size_(checked(size, "RandomResizedCrop")), scale_(scale), ratio_(ratio) {
   if (!(scale.low > 0 && scale.low <= scale.high && scale.high <= 1) ||
       !(ratio.low > 0 && ratio.low <= ratio.high)) {
-    refuse("RandomResizedCrop: scale " + std::to_string(scale.low) + " to " +
-           std::to_string(scale.high) + " and ratio " + std::to_string(ratio.low) + " to " +
-           std::to_string(ratio.high) + ": expected 0 < low <= high, and a scale of at most 1");
+    throw InvalidArgumentError("RandomResizedCrop: scale ", scale.low, " to ", scale.high,
+                               " and ratio ", ratio.low, " to ", ratio.high,
+                               ": expected 0 < low <= high, and a scale of at most 1");
   }
 }
 
@@ -175,7 +168,7 @@ Tensor RandomResizedCrop::operator()(const Tensor& image) const {
 }
 
 RandomHorizontalFlip::RandomHorizontalFlip(double p) : p_(p) {
-  if (!(p >= 0 && p <= 1)) refuse("RandomHorizontalFlip: probability " + std::to_string(p));
+  if (!(p >= 0 && p <= 1)) throw InvalidArgumentError("RandomHorizontalFlip: probability ", p);
 }
 
 Tensor RandomHorizontalFlip::operator()(const Tensor& image) const {
@@ -188,15 +181,14 @@ namespace {
 
 Range factors_around_one(double x, const char* what) {
   if (!(x >= 0)) {
-    throw InvalidArgumentError("ColorJitter: " + std::string(what) + " of " + std::to_string(x));
+    throw InvalidArgumentError("ColorJitter: ", what, " of ", x);
   }
   return {std::max(0.0, 1 - x), 1 + x};
 }
 
 void check_range(const Range& range, double least, double most, const char* what) {
   if (range.low >= least && range.low <= range.high && range.high <= most) return;
-  throw InvalidArgumentError("ColorJitter: " + std::string(what) + " from " +
-                             std::to_string(range.low) + " to " + std::to_string(range.high));
+  throw InvalidArgumentError("ColorJitter: ", what, " from ", range.low, " to ", range.high);
 }
 
 }  // namespace
@@ -211,12 +203,12 @@ Tensor ToTensor::operator()(const Tensor& image) const {
 Normalize::Normalize(std::vector<double> mean, std::vector<double> deviation)
     : mean_(std::move(mean)), deviation_(std::move(deviation)) {
   if (mean_.empty() || mean_.size() != deviation_.size()) {
-    throw InvalidArgumentError("Normalize: " + std::to_string(mean_.size()) + " means and " +
-                               std::to_string(deviation_.size()) + " deviations");
+    throw InvalidArgumentError("Normalize: ", mean_.size(), " means and ", deviation_.size(),
+                               " deviations");
   }
   for (const double deviation_of_channel : deviation_) {
     if (std::isfinite(deviation_of_channel) && deviation_of_channel != 0) continue;
-    throw InvalidArgumentError("Normalize: a deviation of " + std::to_string(deviation_of_channel));
+    throw InvalidArgumentError("Normalize: a deviation of ", deviation_of_channel);
   }
 }
 
@@ -224,8 +216,8 @@ Tensor Normalize::operator()(const Tensor& image) const {
   check_image(image, "Normalize");
   const auto channels = static_cast<std::size_t>(image.size(0));
   if (image.dtype() != DType::kF32 || (mean_.size() != 1 && mean_.size() != channels)) {
-    throw InvalidArgumentError("Normalize: takes float32 (see ToTensor) with " +
-                               std::to_string(mean_.size()) + " channels, got " + describe(image));
+    throw InvalidArgumentError("Normalize: takes float32 (see ToTensor) with ", mean_.size(),
+                               " channels, got ", describe(image));
   }
   const Tensor whole = image.contiguous();
   Tensor result = Tensor::empty(whole.shape());
@@ -246,25 +238,24 @@ ColorJitter::ColorJitter(double brightness, double contrast, double saturation, 
                   factors_around_one(saturation, "a saturation"), Range{-hue, hue}) {}
 
 ColorJitter::ColorJitter(Range brightness, Range contrast, Range saturation, Range hue)
-    : brightness_(brightness), contrast_(contrast), saturation_(saturation), hue_(hue) {
+    : ranges_{brightness, contrast, saturation, hue} {
   constexpr double kNoLimit = 1e9;
-  check_range(brightness_, 0, kNoLimit, "brightness");
-  check_range(contrast_, 0, kNoLimit, "contrast");
-  check_range(saturation_, 0, kNoLimit, "saturation");
-  check_range(hue_, -0.5, 0.5, "hue");
+  check_range(brightness, 0, kNoLimit, "brightness");
+  check_range(contrast, 0, kNoLimit, "contrast");
+  check_range(saturation, 0, kNoLimit, "saturation");
+  check_range(hue, -0.5, 0.5, "hue");
 }
 
 Tensor ColorJitter::operator()(const Tensor& image) const {
   using Adjust = Tensor (*)(const Tensor&, double, const char*);
   constexpr std::array<Adjust, 4> kAdjust = {adjust_brightness, adjust_contrast, adjust_saturation,
                                              adjust_hue};
-  const std::array<Range, 4> ranges = {brightness_, contrast_, saturation_, hue_};
   constexpr std::array<double, 4> kNeutral = {1, 1, 1, 0};
   check_image(image, "ColorJitter");
   Tensor result = image;
   for (const std::int64_t chosen : default_generator().permutation(4)) {
     const auto i = static_cast<std::size_t>(chosen);
-    const double value = draw(ranges[i]);
+    const double value = draw(ranges_[i]);
     if (value != kNeutral[i]) result = kAdjust[i](result, value, "ColorJitter");
   }
   return result;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -152,7 +153,7 @@ class ToTensor : public Transform {
   Tensor operator()(const Tensor& image) const override;
 };
 
-// (image - mean) / deviation, one of each a channel (or one for all): float32 only.
+// (image - mean) / deviation, one of each per channel (or one for all): float32 only.
 class Normalize : public Transform {
  public:
   Normalize(std::vector<double> mean, std::vector<double> deviation);
@@ -176,10 +177,7 @@ class ColorJitter : public Transform {
   Tensor operator()(const Tensor& image) const override;
 
  private:
-  Range brightness_;
-  Range contrast_;
-  Range saturation_;
-  Range hue_;
+  std::array<Range, 4> ranges_;  // in the order of the arguments
 };
 
 }  // namespace transforms

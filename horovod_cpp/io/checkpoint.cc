@@ -15,8 +15,8 @@ namespace {
 // Checksums in hexadecimal: of the other metadata, then of each tensor in the order of the file.
 constexpr const char* kChecksums = "checkpoint.crc32";
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw InvalidArgumentError(path + ": " + what);
+[[noreturn]] void fail(const std::string& path, const auto&... what) {
+  throw InvalidArgumentError(path, ": ", what...);
 }
 
 class Checksum {
@@ -73,8 +73,8 @@ class Expected {
     const std::string_view next = rest_.substr(0, rest_.find(' '));
     rest_.remove_prefix(std::min(rest_.size(), next.size() + 1));
     if (next == sum) return;
-    fail(path_, what + " has checksum " + sum + ", was written with '" + std::string(next) +
-                    "': the file was altered");
+    fail(path_, what, " has checksum ", sum, ", was written with '", next,
+         "': the file was altered");
   }
   void check_end() const {
     if (!rest_.empty()) fail(path_, "has checksums of tensors that are not there");
@@ -88,7 +88,7 @@ class Expected {
 void verify(const std::string& path, const StateFile& file) {
   const auto list = file.metadata.find(kChecksums);
   if (list == file.metadata.end()) {
-    fail(path, std::string("is not a checkpoint: its metadata has no '") + kChecksums + "'");
+    fail(path, "is not a checkpoint: its metadata has no '", kChecksums, "'");
   }
   Expected expected(path, list->second);
   expected.check("the metadata", checksum_of(file.metadata));
@@ -115,7 +115,7 @@ std::string names_of(const Map& map) {
 const NamedTensors& Checkpoint::part(const std::string& name) const {
   const auto found = parts.find(name);
   if (found != parts.end()) return found->second;
-  throw InvalidArgumentError("checkpoint: no part '" + name + "'; there are: " + names_of(parts));
+  throw InvalidArgumentError("checkpoint: no part '", name, "'; there are: ", names_of(parts));
 }
 
 const Tensor& Checkpoint::tensor(const std::string& part_name, const std::string& name) const {
@@ -123,23 +123,23 @@ const Tensor& Checkpoint::tensor(const std::string& part_name, const std::string
   for (const auto& [key, tensor] : tensors) {
     if (key == name) return tensor;
   }
-  throw InvalidArgumentError("checkpoint: no tensor '" + name + "' in part '" + part_name +
-                             "'; there are: " + names_of(tensors));
+  throw InvalidArgumentError("checkpoint: no tensor '", name, "' in part '", part_name,
+                             "'; there are: ", names_of(tensors));
 }
 
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   if (checkpoint.metadata.contains(kChecksums)) {
-    fail(path, std::string("the metadata key '") + kChecksums + "' is reserved");
+    fail(path, "the metadata key '", kChecksums, "' is reserved");
   }
   NamedTensors all;
   std::string sums = checksum_of(checkpoint.metadata);
   for (const auto& [part, tensors] : checkpoint.parts) {
     if (part.empty() || part.find('.') != std::string::npos) {
-      fail(path, "part '" + part + "': expected a name without '.'");
+      fail(path, "part '", part, "': expected a name without '.'");
     }
     for (const auto& [name, tensor] : tensors) {
       all.emplace_back(part + "." + name, tensor);
-      if (!tensor.defined()) fail(path, "tensor '" + all.back().first + "' is undefined");
+      if (!tensor.defined()) fail(path, "tensor '", all.back().first, "' is undefined");
       sums += " " + checksum_of(all.back().first, tensor);
     }
   }
@@ -154,7 +154,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   Checkpoint checkpoint;
   for (auto& [name, tensor] : file.tensors) {
     const std::size_t dot = name.find('.');
-    if (dot == std::string::npos) fail(path, "tensor '" + name + "' belongs to no part");
+    if (dot == std::string::npos) fail(path, "tensor '", name, "' belongs to no part");
     checkpoint.parts[name.substr(0, dot)].emplace_back(name.substr(dot + 1), std::move(tensor));
   }
   file.metadata.erase(kChecksums);
@@ -176,7 +176,7 @@ std::map<std::string, std::int64_t> integers_from(const NamedTensors& tensors) {
   std::map<std::string, std::int64_t> values;
   for (const auto& [name, tensor] : tensors) {
     if (!tensor.defined() || tensor.dtype() != DType::kI64 || tensor.dim() != 0) {
-      throw InvalidArgumentError("integers_from: '" + name + "' is not an int64 scalar");
+      throw InvalidArgumentError("integers_from: '", name, "' is not an int64 scalar");
     }
     values[name] = *tensor.data<std::int64_t>();
   }

@@ -13,7 +13,6 @@
 #include <limits>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -22,6 +21,7 @@
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
+#include "core/base/unique_fd.h"
 #include "core/system/files.h"
 #include "horovod_cpp/tensor/memory.h"
 
@@ -54,42 +54,36 @@ class InputFile {
  public:
   explicit InputFile(std::string path) : path_(std::move(path)) {
     // Non-blocking: opening a pipe must not wait for a writer.
-    fd_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd_ < 0) fail(std::string("cannot be opened: ") + std::strerror(errno));
+    fd_ = UniqueFd(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!fd_) fail("cannot be opened: ", std::strerror(errno));
     struct stat status {};
-    if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      close(fd_);
-      fail("is not a regular file");
-    }
+    if (fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode)) fail("is not a regular file");
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
-  ~InputFile() { close(fd_); }
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
 
   std::uint64_t size() const { return size_; }
   void read(void* to, std::size_t bytes) {
     char* at = static_cast<char*>(to);
     while (bytes > 0) {
-      const ssize_t got = ::read(fd_, at, bytes);
+      const ssize_t got = ::read(fd_.get(), at, bytes);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) {
-        fail("cannot be read at byte " + std::to_string(offset_) + ": " + std::strerror(errno));
+        fail("cannot be read at byte ", offset_, ": ", std::strerror(errno));
       }
-      if (got == 0) fail("ended at byte " + std::to_string(offset_) + " while it was being read");
+      if (got == 0) fail("ended at byte ", offset_, " while it was being read");
       at += got;
       offset_ += static_cast<std::uint64_t>(got);
       bytes -= static_cast<std::size_t>(got);
     }
   }
   // Throws InvalidArgumentError("<path>: <what>").
-  [[noreturn]] void fail(const std::string& what) const {
-    throw InvalidArgumentError(path_ + ": " + what);
+  [[noreturn]] void fail(const auto&... what) const {
+    throw InvalidArgumentError(path_, ": ", what...);
   }
 
  private:
   std::string path_;
-  int fd_ = -1;
+  UniqueFd fd_;
   std::uint64_t size_ = 0;
   std::uint64_t offset_ = 0;
 };
@@ -98,19 +92,10 @@ class InputFile {
 constexpr std::array<std::string_view, kDTypeCount> kDTypeCodes = {
     "U8", "I32", "I64", "F16", "BF16", "F32", "F64", "I8", "U16", "I16", "BOOL", "", ""};
 
-std::string quote(std::string_view text) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
-    throw InvalidArgumentError("a name or metadata string is not UTF-8");
-  }
-}
-
 std::string_view code_of(const HeaderEntry& entry) {
   const std::string_view code = kDTypeCodes[static_cast<std::size_t>(entry.dtype)];
   if (code.empty()) {
-    throw InvalidArgumentError("tensor '" + entry.name + "' has dtype " +
-                               std::string(name_of(entry.dtype)) +
+    throw InvalidArgumentError("tensor '", entry.name, "' has dtype ", entry.dtype,
                                ", which the safetensors format cannot hold");
   }
   return code;
@@ -119,23 +104,21 @@ std::string_view code_of(const HeaderEntry& entry) {
 // JSON, filled up with spaces to a multiple of 8 bytes. Throws InvalidArgumentError when a string
 // is not UTF-8.
 std::string write_header(const Header& header) {
-  std::string json = "{";
-  if (!header.metadata.empty()) {
-    json += quote(kMetadataKey) + ":{";
-    for (const auto& [key, value] : header.metadata) json += quote(key) + ":" + quote(value) + ",";
-    json.back() = '}';
-    json += ",";
-  }
+  using Json = nlohmann::ordered_json;
+  Json::object_t top;
+  if (!header.metadata.empty()) top.emplace_back(kMetadataKey, header.metadata);
   for (const HeaderEntry& entry : header.entries) {
-    json += quote(entry.name) + R"(:{"dtype":")";
-    json += code_of(entry);
-    json += R"(","shape":)" + nlohmann::json(entry.shape).dump() + R"(,"data_offsets":[)" +
-            std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]},";
+    top.emplace_back(entry.name, Json{{"dtype", code_of(entry)},
+                                      {"shape", entry.shape},
+                                      {"data_offsets", {entry.begin, entry.end}}});
   }
-  if (json.size() > 1) json.pop_back();
-  json += "}";
-  json.resize((json.size() + 7) / 8 * 8, ' ');
-  return json;
+  try {
+    std::string json = Json(std::move(top)).dump();
+    json.resize((json.size() + 7) / 8 * 8, ' ');
+    return json;
+  } catch (const Json::exception&) {
+    throw InvalidArgumentError("a name or metadata string is not UTF-8");
+  }
 }
 
 // The dtype of a code such as "F32". Throws InvalidArgumentError naming tensor `name` and the code.
@@ -146,7 +129,7 @@ DType parse_code(const std::string& code, const std::string& name) {
     if (kDTypeCodes[i] == code) return static_cast<DType>(i);
     known += (i == 0 ? "" : ", ") + std::string(kDTypeCodes[i]);
   }
-  throw InvalidArgumentError("tensor '" + name + "' has dtype '" + code + "'; known: " + known);
+  throw InvalidArgumentError("tensor '", name, "' has dtype '", code, "'; known: ", known);
 }
 
 // Takes the JSON event by event. The format is so narrow that each event is either the one thing
@@ -157,16 +140,14 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool null() override { unexpected("null"); }
   bool boolean(bool) override { unexpected("a boolean"); }
-  bool number_integer(number_integer_t value) override {
-    unexpected("the number " + std::to_string(value));
-  }
+  bool number_integer(number_integer_t value) override { unexpected("the number ", value); }
   bool number_float(number_float_t, const string_t& text) override {
-    unexpected("the number " + text);
+    unexpected("the number ", text);
   }
   bool binary(binary_t&) override { unexpected("binary data"); }
 
   bool number_unsigned(number_unsigned_t value) override {
-    if (numbers_ == nullptr) unexpected("the number " + std::to_string(value));
+    if (numbers_ == nullptr) unexpected("the number ", value);
     numbers_->push_back(value);
     return true;
   }
@@ -232,38 +213,38 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    throw InvalidArgumentError("the header is not valid JSON at byte " + std::to_string(position));
+    throw InvalidArgumentError("the header is not valid JSON at byte ", position);
   }
 
  private:
   enum class Place { kStart, kTop, kTensor, kMetadata, kEnd };
 
-  [[noreturn]] void unexpected(const std::string& what) const {
+  [[noreturn]] void unexpected(const auto&... what) const {
     switch (place_) {
       case Place::kTensor:
       case Place::kMetadata:
-        throw InvalidArgumentError("'" + name_ + "' has " + what + " at key '" + key_ +
+        throw InvalidArgumentError("'", name_, "' has ", what..., " at key '", key_,
                                    "', where none belongs");
       case Place::kTop:
-        throw InvalidArgumentError("'" + name_ + "' is " + what + ", not an object");
+        throw InvalidArgumentError("'", name_, "' is ", what..., ", not an object");
       default:
-        throw InvalidArgumentError("the header is " + what + ", not an object");
+        throw InvalidArgumentError("the header is ", what..., ", not an object");
     }
   }
 
   void finish_tensor() {
     if (!dtype_ || !shape_ || !offsets_) {
-      throw InvalidArgumentError("tensor '" + name_ +
+      throw InvalidArgumentError("tensor '", name_,
                                  "' must have exactly dtype, shape and data_offsets");
     }
     if (offsets_->size() != 2) {
-      throw InvalidArgumentError("tensor '" + name_ + "' has " + std::to_string(offsets_->size()) +
+      throw InvalidArgumentError("tensor '", name_, "' has ", offsets_->size(),
                                  " data_offsets, not 2");
     }
     HeaderEntry entry{name_, parse_code(*dtype_, name_), {}, (*offsets_)[0], (*offsets_)[1]};
     for (const std::uint64_t extent : *shape_) {
       if (extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-        throw InvalidArgumentError("tensor '" + name_ + "' has extent " + std::to_string(extent));
+        throw InvalidArgumentError("tensor '", name_, "' has extent ", extent);
       }
       entry.shape.push_back(static_cast<std::int64_t>(extent));
     }
@@ -293,14 +274,13 @@ Header read_header_json(std::string_view json) {
 void check_size(const HeaderEntry& entry) {
   const auto bytes = checked_bytes(entry.shape, entry.dtype);
   if (!bytes) {
-    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
+    throw InvalidArgumentError("tensor '", entry.name, "' of shape ", entry.shape,
                                " has more than 2^63 bytes");
   }
   if (static_cast<std::uint64_t>(*bytes) != entry.end - entry.begin) {
-    throw InvalidArgumentError("tensor '" + entry.name + "' of shape " + to_string(entry.shape) +
-                               " and dtype " + std::string(name_of(entry.dtype)) + " needs " +
-                               std::to_string(*bytes) + " bytes, its data_offsets give " +
-                               std::to_string(entry.end - entry.begin));
+    throw InvalidArgumentError("tensor '", entry.name, "' of shape ", entry.shape, " and dtype ",
+                               entry.dtype, " needs ", *bytes, " bytes, its data_offsets give ",
+                               entry.end - entry.begin);
   }
 }
 
@@ -312,21 +292,21 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
     const std::string range =
         "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + ")";
     if (entry.begin > entry.end || entry.end > data_bytes) {
-      throw InvalidArgumentError("tensor '" + entry.name + "' lies at " + range + " of " +
-                                 std::to_string(data_bytes) + " data bytes");
+      throw InvalidArgumentError("tensor '", entry.name, "' lies at ", range, " of ", data_bytes,
+                                 " data bytes");
     }
     if (entry.begin != expected) {
       throw InvalidArgumentError(
-          "tensor '" + entry.name + "' lies at " + range + ", which " +
-          (entry.begin < expected ? "overlaps the one before" : "leaves a hole before it") +
-          ": expected to begin at " + std::to_string(expected));
+          "tensor '", entry.name, "' lies at ", range, ", which ",
+          (entry.begin < expected ? "overlaps the one before" : "leaves a hole before it"),
+          ": expected to begin at ", expected);
     }
     check_size(entry);
     expected = entry.end;
   }
   if (expected != data_bytes) {
-    throw InvalidArgumentError("the tensors end at byte " + std::to_string(expected) + " of " +
-                               std::to_string(data_bytes) + " data bytes");
+    throw InvalidArgumentError("the tensors end at byte ", expected, " of ", data_bytes,
+                               " data bytes");
   }
 }
 
@@ -351,7 +331,7 @@ auto naming(const std::string& path, Action action) {
   try {
     return action();
   } catch (const InvalidArgumentError& error) {
-    throw InvalidArgumentError(path + ": " + error.what());
+    throw InvalidArgumentError(path, ": ", error.what());
   } catch (const std::bad_alloc& error) {
     throw OutOfMemoryError(path + ": " + error.what());
   }
@@ -363,9 +343,9 @@ Header describe(const NamedTensors& tensors, const Metadata& metadata) {
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     if (!names.insert(name).second) {
-      throw InvalidArgumentError("the name '" + name + "' is there twice or reserved");
+      throw InvalidArgumentError("the name '", name, "' is there twice or reserved");
     }
-    if (!tensor.defined()) throw InvalidArgumentError("tensor '" + name + "' is undefined");
+    if (!tensor.defined()) throw InvalidArgumentError("tensor '", name, "' is undefined");
     const std::uint64_t end = offset + size_in_file(tensor);
     header.entries.push_back({name, tensor.dtype(), tensor.shape(), offset, end});
     offset = end;
@@ -376,8 +356,8 @@ Header describe(const NamedTensors& tensors, const Metadata& metadata) {
 std::string header_of(const NamedTensors& tensors, const Metadata& metadata) {
   std::string json = write_header(describe(tensors, metadata));
   if (json.size() > kMaxHeaderBytes) {
-    throw InvalidArgumentError("the header would have " + std::to_string(json.size()) +
-                               " bytes; the format allows " + std::to_string(kMaxHeaderBytes));
+    throw InvalidArgumentError("the header would have ", json.size(), " bytes; the format allows ",
+                               kMaxHeaderBytes);
   }
   return json;
 }
@@ -401,13 +381,12 @@ StateFile load(const std::string& path) {
   InputFile file(path);
   std::uint64_t length = 0;
   if (file.size() < sizeof length) {
-    file.fail("has " + std::to_string(file.size()) + " bytes, too few for a header length");
+    file.fail("has ", file.size(), " bytes, too few for a header length");
   }
   file.read(&length, sizeof length);
   const std::uint64_t rest = file.size() - sizeof length;
   if (length > rest || length > kMaxHeaderBytes) {
-    file.fail("the header claims " + std::to_string(length) + " bytes, but " +
-              std::to_string(rest) + " follow and " + std::to_string(kMaxHeaderBytes) +
+    file.fail("the header claims ", length, " bytes, but ", rest, " follow and ", kMaxHeaderBytes,
               " are allowed");
   }
   std::string json(length, '\0');

@@ -22,8 +22,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {
   if (input.dim() < 2) {
-    throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) +
-                               ": expected [n, c, ...]");
+    throw InvalidArgumentError("batch_norm: input ", input.shape(), ": expected [n, c, ...]");
   }
   const bool tracks = running_mean.defined() && running_var.defined();
   if (!tracks && !training) {

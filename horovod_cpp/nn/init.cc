@@ -1,4 +1,3 @@
-// The initialisers that need more than one draw a number, or linear algebra.
 #include "horovod_cpp/nn/init.h"
 
 #include <cmath>
@@ -10,8 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/modes.h"
 
-namespace hvd::nn {
-namespace init {
+namespace hvd::nn::init {
 namespace {
 
 double fan_of(const Tensor& weight, FanMode mode) {
@@ -44,7 +42,7 @@ void normal_of_deviation(const Tensor& weight, double deviation, Generator& gene
 
 Fans fans_of(const Tensor& weight) {
   if (weight.dim() < 2) {
-    throw InvalidArgumentError("a tensor of shape " + to_string(weight.shape()) +
+    throw InvalidArgumentError("a tensor of shape ", weight.shape(),
                                " has no fans: expected at least 2 axes");
   }
   const Shape& shape = weight.shape();
@@ -53,20 +51,10 @@ Fans fans_of(const Tensor& weight) {
 }
 
 double calculate_gain(Nonlinearity nonlinearity, double slope) {
-  switch (nonlinearity) {
-    case Nonlinearity::kTanh:
-      return 5.0 / 3.0;
-    case Nonlinearity::kReLU:
-      return std::sqrt(2.0);
-    case Nonlinearity::kLeakyReLU:
-      return std::sqrt(2.0 / (1.0 + slope * slope));
-    case Nonlinearity::kSELU:
-      return 0.75;
-    case Nonlinearity::kLinear:
-    case Nonlinearity::kSigmoid:
-      break;
-  }
-  return 1.0;
+  if (nonlinearity == Nonlinearity::kTanh) return 5.0 / 3.0;
+  if (nonlinearity == Nonlinearity::kReLU) return std::sqrt(2.0);
+  if (nonlinearity == Nonlinearity::kLeakyReLU) return std::sqrt(2.0 / (1.0 + slope * slope));
+  return nonlinearity == Nonlinearity::kSELU ? 0.75 : 1.0;
 }
 
 void constant_(const Tensor& tensor, double value) {
@@ -85,15 +73,14 @@ void ones_(const Tensor& tensor) {
 
 void uniform_(const Tensor& tensor, double low, double high, Generator& generator) {
   if (!(low <= high)) {
-    throw InvalidArgumentError("uniform_: the range [" + std::to_string(low) + ", " +
-                               std::to_string(high) + ") is empty");
+    throw InvalidArgumentError("uniform_: the range [", low, ", ", high, ") is empty");
   }
   hvd::uniform_(tensor, low, high, generator);
 }
 
 void normal_(const Tensor& tensor, double mean, double std, Generator& generator) {
   if (!(std >= 0)) {
-    throw InvalidArgumentError("normal_: the deviation " + std::to_string(std) + " is negative");
+    throw InvalidArgumentError("normal_: the deviation ", std, " is negative");
   }
   hvd::normal_(tensor, mean, std, generator);
 }
@@ -135,8 +122,7 @@ void copy_in(const Tensor& tensor, const std::vector<double>& values) {
 
 void require_floating(const Tensor& tensor, const char* function) {
   if (is_floating(tensor.dtype())) return;
-  throw InvalidArgumentError(std::string(function) + ": takes a floating dtype, got " +
-                             std::string(name_of(tensor.dtype())));
+  throw InvalidArgumentError(function, ": takes a floating dtype, got ", tensor.dtype());
 }
 
 double normal_cdf(double x) {
@@ -180,8 +166,7 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
                    Generator& generator) {
   require_floating(tensor, "trunc_normal_");
   if (!(std > 0 && low < high)) {
-    throw InvalidArgumentError("trunc_normal_: std " + std::to_string(std) + ", range [" +
-                               std::to_string(low) + ", " + std::to_string(high) + "]");
+    throw InvalidArgumentError("trunc_normal_: std ", std, ", range [", low, ", ", high, "]");
   }
   const Truncated distribution((low - mean) / std, (high - mean) / std);
   std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
@@ -194,7 +179,7 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
 void orthogonal_(const Tensor& weight, double gain, Generator& generator) {
   require_floating(weight, "orthogonal_");
   if (weight.dim() < 2) {
-    throw InvalidArgumentError("orthogonal_: a tensor of shape " + to_string(weight.shape()) +
+    throw InvalidArgumentError("orthogonal_: a tensor of shape ", weight.shape(),
                                ": expected at least 2 axes");
   }
   if (weight.numel() == 0) return;
@@ -217,23 +202,4 @@ void orthogonal_(const Tensor& weight, double gain, Generator& generator) {
   copy_in(weight, values);
 }
 
-}  // namespace init
-namespace {
-
-thread_local bool skips = false;
-
-}  // namespace
-
-SkipInit::SkipInit(bool skip) : before_(skips) {
-  skips = skips || skip;
-}
-
-SkipInit::~SkipInit() {
-  skips = before_;
-}
-
-bool SkipInit::active() {
-  return skips;
-}
-
-}  // namespace hvd::nn
+}  // namespace hvd::nn::init

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -72,15 +74,16 @@ void layer_default_(const Tensor& weight, const Tensor& bias,
 // or from an initialisation of their own. Their memory is not touched.
 class SkipInit {
  public:
-  explicit SkipInit(bool skip = true);
-  ~SkipInit();
+  explicit SkipInit(bool skip = true) : before_(std::exchange(active_, active_ || skip)) {}
+  ~SkipInit() { active_ = before_; }
   SkipInit(const SkipInit&) = delete;
   SkipInit& operator=(const SkipInit&) = delete;
 
   // Whether one lives on this thread.
-  static bool active();
+  static bool active() { return active_; }
 
  private:
+  static inline thread_local bool active_ = false;
   bool before_;
 };
 

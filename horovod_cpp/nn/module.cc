@@ -1,4 +1,3 @@
-// How modules print.
 #include "horovod_cpp/nn/module.h"
 
 #include <algorithm>
@@ -11,19 +10,43 @@
 #include "core/system/process.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/modes.h"
-#include "horovod_cpp/nn/hooks.h"
+#include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/layout.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace nn {
+
+// Hooks of one kind in the order they were added. A hook may remove itself or others.
+template <typename Hook>
+struct HookList {
+  std::uint64_t add(Hook hook) {
+    entries.emplace_back(++last, std::move(hook));
+    return last;
+  }
+  void remove(std::uint64_t id) {
+    std::erase_if(entries, [&](const auto& entry) { return entry.first == id; });
+  }
+
+  std::vector<std::pair<std::uint64_t, Hook>> entries;
+  std::uint64_t last = 0;
+};
+
+struct Hooks {
+  Module* owner = nullptr;
+  HookList<ForwardPreHook> before;
+  HookList<ForwardHook> after;
+  HookList<BackwardHook> backward;
+};
+
 namespace {
 
 bool has_name(const auto& entries, const std::string& name) {
   return std::ranges::any_of(entries, [&](const auto& entry) { return entry.first == name; });
 }
 
-// What keeps `state` from fitting `own`, one clause an entry; empty if nothing does.
+// What keeps `state` from fitting `own`, one clause per entry; empty if nothing does.
 std::string find_faults(const NamedTensors& own, const NamedTensors& state,
                         Module::IncompatibleKeys& keys) {
   std::map<std::string, Tensor> given;
@@ -80,13 +103,86 @@ auto& entry_of(auto& entries, const std::string& name) {
   const auto found =
       std::ranges::find_if(entries, [&](const auto& entry) { return entry.first == name; });
   if (found == entries.end()) {
-    throw InvalidArgumentError("the module has no part of that kind named '" + name + "'");
+    throw InvalidArgumentError("the module has no part of that kind named '", name, "'");
   }
   return found->second;
 }
 
 void erase_name(auto& entries, const std::string& name) {
   std::erase_if(entries, [&](const auto& entry) { return entry.first == name; });
+}
+
+// The same values; `pass` sees the gradient and returns the one that goes on.
+Tensor watched(const Tensor& tensor, std::function<Tensor(const Tensor&)> pass) {
+  return autograd::record(
+      kernels::alias(tensor), "module_backward_hook", {autograd::edge_to(tensor)},
+      [pass = std::move(pass)](const Tensor& gradient) {
+        return std::vector<Tensor>{pass(gradient)};
+      },
+      autograd::Order::kAny);
+}
+
+// One call of a module whose gradients are watched.
+struct Watch {
+  Tensor call_hooks(const Tensor& grad_input) {
+    Tensor result = grad_input;
+    if (const std::shared_ptr<Hooks> alive = hooks.lock()) {
+      const auto entries = alive->backward.entries;  // a hook may remove itself
+      for (const auto& [id, hook] : entries) {
+        Tensor replaced = hook(*alive->owner, result, grad_output);
+        if (replaced.defined() && result.defined()) result = std::move(replaced);
+      }
+    }
+    grad_output = {};
+    return result;
+  }
+
+  std::weak_ptr<Hooks> hooks;
+  Tensor grad_output;
+};
+
+// Runs `body(input)` between the hooks. Backward hooks are not called any more once the module and
+// with it its hooks are gone.
+Tensor call_with_hooks(const std::shared_ptr<Hooks>& hooks, const Tensor& input,
+                       const std::function<Tensor(const Tensor&)>& body) {
+  Module& module = *hooks->owner;
+  Tensor given = input;
+  const auto before = hooks->before.entries;
+  for (const auto& [id, hook] : before) {
+    Tensor replaced = hook(module, given);
+    if (replaced.defined()) given = std::move(replaced);
+  }
+  const bool watches = !hooks->backward.entries.empty() && grad_enabled();
+  const auto watch = std::make_shared<Watch>(Watch{hooks, {}});
+  const bool input_watched = watches && autograd::requires_grad(given);
+  const Tensor seen =
+      input_watched
+          ? watched(given, [watch](const Tensor& gradient) { return watch->call_hooks(gradient); })
+          : given;
+  Tensor output = body(seen);
+  if (watches && autograd::requires_grad(output)) {
+    output = watched(output, [watch, input_watched](const Tensor& gradient) {
+      watch->grad_output = gradient;
+      if (!input_watched) watch->call_hooks({});
+      return gradient;
+    });
+  }
+  const auto after = hooks->after.entries;
+  for (const auto& [id, hook] : after) {
+    Tensor replaced = hook(module, given, output);
+    if (replaced.defined()) output = std::move(replaced);
+  }
+  return output;
+}
+
+// Returns what removes the hook, as long as the module lives.
+template <typename Hook>
+std::function<void()> add_hook(const std::shared_ptr<Hooks>& hooks, HookList<Hook> Hooks::*list,
+                               Hook hook) {
+  const std::uint64_t id = (hooks.get()->*list).add(std::move(hook));
+  return [weak = std::weak_ptr(hooks), list, id] {
+    if (const auto alive = weak.lock()) (alive.get()->*list).remove(id);
+  };
 }
 
 }  // namespace
@@ -107,10 +203,6 @@ Module::~Module() {
   for (const auto& [name, child] : children_) {
     if (child->parent_ == this) child->parent_ = nullptr;
   }
-}
-
-Tensor Module::operator()(const Tensor& input) {
-  return call(input, [this](const Tensor& given) { return forward(given); });
 }
 
 Tensor Module::call(const Tensor& input, const std::function<Tensor(const Tensor&)>& body) {
@@ -142,34 +234,21 @@ std::string Module::class_name() const {
   return class_name_of(typeid(*this));
 }
 
-std::string Module::extra_repr() const {
-  return "";
-}
-
-Hooks& Module::own_hooks() {
+const std::shared_ptr<Hooks>& Module::own_hooks() {
   if (hooks_ == nullptr) hooks_ = std::make_shared<Hooks>(Hooks{this, {}, {}, {}});
-  return *hooks_;
+  return hooks_;
 }
 
 std::function<void()> Module::register_forward_pre_hook(ForwardPreHook hook) {
-  const std::uint64_t id = own_hooks().before.add(std::move(hook));
-  return [weak = std::weak_ptr(hooks_), id] {
-    if (const auto alive = weak.lock()) alive->before.remove(id);
-  };
+  return add_hook(own_hooks(), &Hooks::before, std::move(hook));
 }
 
 std::function<void()> Module::register_forward_hook(ForwardHook hook) {
-  const std::uint64_t id = own_hooks().after.add(std::move(hook));
-  return [weak = std::weak_ptr(hooks_), id] {
-    if (const auto alive = weak.lock()) alive->after.remove(id);
-  };
+  return add_hook(own_hooks(), &Hooks::after, std::move(hook));
 }
 
 std::function<void()> Module::register_full_backward_hook(BackwardHook hook) {
-  const std::uint64_t id = own_hooks().backward.add(std::move(hook));
-  return [weak = std::weak_ptr(hooks_), id] {
-    if (const auto alive = weak.lock()) alive->backward.remove(id);
-  };
+  return add_hook(own_hooks(), &Hooks::backward, std::move(hook));
 }
 
 std::vector<std::shared_ptr<Module>> Module::children() const {
@@ -218,14 +297,6 @@ NamedTensors Module::named(Part wanted) const {
   return found;
 }
 
-NamedTensors Module::named_parameters() const {
-  return named(Part::kParameter);
-}
-
-NamedTensors Module::named_buffers() const {
-  return named(Part::kBuffer);
-}
-
 std::vector<Tensor> Module::parameters() const {
   std::vector<Tensor> tensors;
   for (const auto& [name, tensor] : named_parameters()) tensors.push_back(tensor);
@@ -248,7 +319,7 @@ Module::IncompatibleKeys Module::load_state_dict(const NamedTensors& state, bool
     for (const std::string& name : keys.missing) faults += "; '" + name + "' is missing";
     for (const std::string& name : keys.unexpected) faults += "; '" + name + "' is unexpected";
   }
-  if (!faults.empty()) throw InvalidArgumentError("load_state_dict: " + faults.substr(2));
+  if (!faults.empty()) throw InvalidArgumentError("load_state_dict: ", faults.substr(2));
   const NoGradGuard no_grad;
   std::map<std::string, Tensor> targets(own.begin(), own.end());
   for (const auto& [name, tensor] : state) {
@@ -280,12 +351,11 @@ void Module::requires_grad_(bool value) {
 
 void Module::to(DType dtype) {
   if (!is_floating(dtype)) {
-    throw InvalidArgumentError("Module::to: takes a floating dtype, got " +
-                               std::string(name_of(dtype)));
+    throw InvalidArgumentError("Module::to: takes a floating dtype, got ", dtype);
   }
   for (const auto& [name, parameter] : named_parameters()) {
     if (!grad_memory(parameter).defined()) continue;
-    throw InvalidArgumentError("Module::to: the gradient of '" + name +
+    throw InvalidArgumentError("Module::to: the gradient of '", name,
                                "' lies in a DistributedOptimizer's memory; convert the module "
                                "before its optimizer is wrapped");
   }
@@ -302,7 +372,7 @@ void Module::apply(const std::function<void(Module&)>& function) {
 
 Tensor Module::register_parameter(std::string name, Tensor value) {
   check_name(name);
-  if (!value.defined()) throw InvalidArgumentError("parameter '" + name + "' is undefined");
+  if (!value.defined()) throw InvalidArgumentError("parameter '", name, "' is undefined");
   value.requires_grad_();
   parameters_.emplace_back(std::move(name), value);
   return value;
@@ -310,7 +380,7 @@ Tensor Module::register_parameter(std::string name, Tensor value) {
 
 Tensor Module::register_buffer(std::string name, Tensor value, bool persistent) {
   check_name(name);
-  if (!value.defined()) throw InvalidArgumentError("buffer '" + name + "' is undefined");
+  if (!value.defined()) throw InvalidArgumentError("buffer '", name, "' is undefined");
   buffers_.push_back({std::move(name), value, persistent});
   return value;
 }
@@ -320,12 +390,8 @@ void Module::add_child(std::string name, std::shared_ptr<Module> module) {
   adopt(std::move(name), std::move(module));
 }
 
-void Module::register_wrapped(std::shared_ptr<Module> module) {
-  adopt("", std::move(module));
-}
-
 void Module::adopt(std::string name, std::shared_ptr<Module> module) {
-  if (module == nullptr) throw InvalidArgumentError("module '" + name + "' is null");
+  if (module == nullptr) throw InvalidArgumentError("module '", name, "' is null");
   if (module.get() == this) throw InvalidArgumentError("a module cannot hold itself");
   module->parent_ = this;
   module->name_ = name;
@@ -340,7 +406,7 @@ Module::Part Module::part(const std::string& name) const {
 
 void Module::unregister(const std::string& name) {
   if (part(name) == Part::kNone) {
-    throw InvalidArgumentError("the module has no part named '" + name + "'");
+    throw InvalidArgumentError("the module has no part named '", name, "'");
   }
   for (const auto& [known, child] : children_) {
     if (known == name) let_go(name, *child);
@@ -355,21 +421,19 @@ void Module::let_go(const std::string& name, Module& child) {
 }
 
 void Module::replace_parameter(const std::string& name, Tensor value) {
-  if (!value.defined()) throw InvalidArgumentError("parameter '" + name + "' is undefined");
+  if (!value.defined()) throw InvalidArgumentError("parameter '", name, "' is undefined");
   Tensor& place = entry_of(parameters_, name);
   const Tensor old = std::exchange(place, value.requires_grad_());
   parameter_replaced(old, place);
 }
 
-void Module::parameter_replaced(const Tensor& /*old*/, const Tensor& /*value*/) {}
-
 void Module::replace_buffer(const std::string& name, Tensor value) {
-  if (!value.defined()) throw InvalidArgumentError("buffer '" + name + "' is undefined");
+  if (!value.defined()) throw InvalidArgumentError("buffer '", name, "' is undefined");
   entry_of(buffers_, name) = std::move(value);
 }
 
 void Module::replace_module(const std::string& name, std::shared_ptr<Module> module) {
-  if (module == nullptr) throw InvalidArgumentError("module '" + name + "' is null");
+  if (module == nullptr) throw InvalidArgumentError("module '", name, "' is null");
   if (module.get() == this) throw InvalidArgumentError("a module cannot hold itself");
   std::shared_ptr<Module>& place = entry_of(children_, name);
   let_go(name, *place);
@@ -380,10 +444,10 @@ void Module::replace_module(const std::string& name, std::shared_ptr<Module> mod
 
 void Module::check_name(const std::string& name) const {
   if (name.empty() || name.find('.') != std::string::npos) {
-    throw InvalidArgumentError("'" + name + "' cannot name a part of a module: empty or with '.'");
+    throw InvalidArgumentError("'", name, "' cannot name a part of a module: empty or with '.'");
   }
   if (part(name) != Part::kNone) {
-    throw InvalidArgumentError("the module has a part named '" + name + "' already");
+    throw InvalidArgumentError("the module has a part named '", name, "' already");
   }
 }
 

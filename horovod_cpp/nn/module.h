@@ -14,7 +14,7 @@ namespace hvd {
 namespace nn {
 
 class Module;
-struct Hooks;  // of one module; defined in hooks.h
+struct Hooks;  // of one module
 
 using NamedModules = std::vector<std::pair<std::string, std::shared_ptr<Module>>>;
 
@@ -42,16 +42,17 @@ class Module {
   virtual Tensor forward(const Tensor& input) = 0;
   // forward() between the hooks. An InvalidArgumentError that comes out of it names the outermost
   // module and the innermost one it passed: "VGG: 'features.0' (Conv2d): ...".
-  Tensor operator()(const Tensor& input);
+  Tensor operator()(const Tensor& input) {
+    return call(input, [this](const Tensor& given) { return forward(given); });
+  }
   // What operator() does, with `body` in the place of forward(): for layers that take more inputs
   // than one. The tensors are the first input and the main output.
   Tensor call(const Tensor& input, const std::function<Tensor(const Tensor&)>& body);
-
   // Own ones first, then those of the sub-modules in the order of registration. A tensor that is
   // registered in several places comes once, under its first name.
   std::vector<Tensor> parameters() const;
-  NamedTensors named_parameters() const;
-  NamedTensors named_buffers() const;
+  NamedTensors named_parameters() const { return named(Part::kParameter); }
+  NamedTensors named_buffers() const { return named(Part::kBuffer); }
   // Parameters and buffers, under all their names; the tensors are the module's own, not copies.
   NamedTensors state_dict() const;
   // What load_state_dict() found to differ: entries that the state lacks, and such as the module
@@ -97,7 +98,7 @@ class Module {
   virtual std::string class_name() const;
   // The options it was made with, as PyTorch prints them ("p=0.5, inplace=False"); empty by
   // default.
-  virtual std::string extra_repr() const;
+  virtual std::string extra_repr() const { return ""; }
 
   // Each returns a function that removes the hook.
   std::function<void()> register_forward_pre_hook(ForwardPreHook hook);
@@ -124,7 +125,7 @@ class Module {
   }
   // For a module around another one: as register_module, but without a name, so that all names,
   // paths and entries of state_dict() are those of the module inside.
-  void register_wrapped(std::shared_ptr<Module> module);
+  void register_wrapped(std::shared_ptr<Module> module) { adopt("", std::move(module)); }
   // What has this name, if anything has.
   enum class Part { kNone, kParameter, kBuffer, kModule };
   Part part(const std::string& name) const;
@@ -136,7 +137,7 @@ class Module {
   void replace_buffer(const std::string& name, Tensor value);
   void replace_module(const std::string& name, std::shared_ptr<Module> module);
   // `value` has taken the place of the parameter `old`, of which a layer may have more handles.
-  virtual void parameter_replaced(const Tensor& old, const Tensor& value);
+  virtual void parameter_replaced(const Tensor& /*old*/, const Tensor& /*value*/) {}
 
  private:
   struct Buffer {
@@ -153,7 +154,7 @@ class Module {
   template <typename Visit>
   void walk(const std::string& prefix, const Visit& visit) const;
   NamedTensors named(Part wanted) const;
-  Hooks& own_hooks();
+  const std::shared_ptr<Hooks>& own_hooks();
 
   NamedTensors parameters_;
   std::vector<Buffer> buffers_;
@@ -164,7 +165,19 @@ class Module {
   bool training_ = true;
 };
 
-// The module as PyTorch prints it: class, extra_repr(), and the sub-modules one a line, indented.
+// module.call() of a body with several outputs, `main` among them.
+template <typename Output, typename Body>
+Output call_with_outputs(Module& module, const Tensor& input, Tensor Output::*main,
+                         const Body& body) {
+  Output output;
+  output.*main = module.call(input, [&](const Tensor& given) {
+    output = body(given);
+    return output.*main;
+  });
+  return output;
+}
+
+// The module as PyTorch prints it: class, extra_repr(), and the sub-modules one per line, indented.
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
 }  // namespace nn

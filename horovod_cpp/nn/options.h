@@ -13,22 +13,20 @@ namespace hvd::nn {
 inline void check_at_least(const char* layer, const char* argument, std::int64_t value,
                            std::int64_t least) {
   if (value >= least) return;
-  throw InvalidArgumentError(std::string(layer) + ": " + argument + "=" + std::to_string(value) +
-                             ": expected at least " + std::to_string(least));
+  throw InvalidArgumentError(layer, ": ", argument, "=", value, ": expected at least ", least);
 }
 
 // The same for a number from 0 to 1, which a NaN is not.
 inline void check_fraction(const char* layer, const char* argument, double value) {
   if (value >= 0 && value <= 1) return;
-  throw InvalidArgumentError(std::string(layer) + ": " + argument + "=" + std::to_string(value) +
-                             ": expected 0 <= " + argument + " <= 1");
+  throw InvalidArgumentError(layer, ": ", argument, "=", value, ": expected 0 <= ", argument,
+                             " <= 1");
 }
 
 // What is added to a variance before its root is taken.
 inline void check_eps(const char* layer, double eps) {
   if (eps >= 0) return;
-  throw InvalidArgumentError(std::string(layer) + ": eps=" + std::to_string(eps) +
-                             ": expected at least 0");
+  throw InvalidArgumentError(layer, ": eps=", eps, ": expected at least 0");
 }
 
 inline void check_positive(const char* layer, const char* argument, std::int64_t value) {
@@ -46,20 +44,5 @@ std::string text_of(const IntPair& pair);
 inline Shape shape_of(const IntPair& pair) {
   return {pair.height, pair.width};
 }
-
-// What a convolution is made with; what is as by default is left out. An entry for each axis.
-struct ConvolutionText {
-  std::int64_t in_channels;
-  std::int64_t out_channels;
-  Shape kernel_size;
-  Shape stride;
-  Shape padding;
-  bool same_padding = false;
-  Shape dilation;
-  Shape output_padding = {};
-  std::int64_t groups = 1;
-  bool bias = true;
-};
-std::string text_of(const ConvolutionText& layer);
 
 }  // namespace hvd::nn

@@ -13,8 +13,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 
-namespace hvd {
-namespace optim {
+namespace hvd::optim {
 namespace {
 
 // Half-precision gradients are looked at in float32.
@@ -88,18 +87,16 @@ void clamp(T* values, std::int64_t count, T bound) {
 double clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
                        const ClipGradNormOptions& options) {
   if (!(max_norm > 0)) {
-    throw InvalidArgumentError("clip_grad_norm: max_norm " + std::to_string(max_norm) +
-                               " must be above 0");
+    throw InvalidArgumentError("clip_grad_norm: max_norm ", max_norm, " must be above 0");
   }
   if (!(options.norm_type > 0)) {
-    throw InvalidArgumentError("clip_grad_norm: norm_type " + std::to_string(options.norm_type) +
-                               " must be above 0");
+    throw InvalidArgumentError("clip_grad_norm: norm_type ", options.norm_type, " must be above 0");
   }
   const NoGradGuard no_grad;
   const double norm = norm_of(params, options.norm_type);
   if (options.error_if_nonfinite && !std::isfinite(norm)) {
-    throw InvalidArgumentError("clip_grad_norm: the gradients' norm of order " +
-                               std::to_string(options.norm_type) + " is " + std::to_string(norm));
+    throw InvalidArgumentError("clip_grad_norm: the gradients' norm of order ", options.norm_type,
+                               " is ", norm);
   }
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
@@ -111,8 +108,7 @@ double clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
 
 void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
   if (!(clip_value >= 0)) {
-    throw InvalidArgumentError("clip_grad_value: clip_value " + std::to_string(clip_value) +
-                               " must be at least 0");
+    throw InvalidArgumentError("clip_grad_value: clip_value ", clip_value, " must be at least 0");
   }
   const NoGradGuard no_grad;
   for (const Tensor& param : params) {
@@ -132,5 +128,4 @@ void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
   }
 }
 
-}  // namespace optim
-}  // namespace hvd
+}  // namespace hvd::optim

@@ -4,8 +4,7 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace optim {
+namespace hvd::optim {
 
 struct ClipGradNormOptions {
   double norm_type = 2;  // above 0; infinity: the largest magnitude
@@ -26,5 +25,4 @@ double clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
 // InvalidArgumentError unless clip_value >= 0.
 void clip_grad_value_(const std::vector<Tensor>& params, double clip_value);
 
-}  // namespace optim
-}  // namespace hvd
+}  // namespace hvd::optim

@@ -15,25 +15,28 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void require(bool condition, const std::string& what) {
-  if (!condition) throw InvalidArgumentError(what);
+void require(bool condition, const auto&... what) {
+  if (!condition) throw InvalidArgumentError(what...);
 }
 
-std::string text(double value) {
-  return std::to_string(value);
+void check(bool in_range, const char* scheduler, const char* argument, auto value,
+           const std::string& expected) {
+  require(in_range, scheduler, ": ", argument, " ", value, ", expected ", expected);
 }
 
-void check_gamma(const char* scheduler, double gamma) {
-  require(gamma >= 0 && std::isfinite(gamma),
-          std::string(scheduler) + ": gamma " + text(gamma) + ", expected a number of at least 0");
+void check_positive(const char* scheduler, const char* argument, std::int64_t value) {
+  check(value >= 1, scheduler, argument, value, "at least 1");
+}
+
+void check_not_negative(const char* scheduler, const char* argument, double value) {
+  check(value >= 0 && std::isfinite(value), scheduler, argument, value, "a number of at least 0");
 }
 
 void check_milestones(const char* scheduler, const std::vector<std::int64_t>& milestones) {
   std::int64_t previous = 0;
   for (const std::int64_t milestone : milestones) {
-    require(milestone > previous, std::string(scheduler) + ": milestone " +
-                                      std::to_string(milestone) + " after " +
-                                      std::to_string(previous) + ", expected an ascending order");
+    require(milestone > previous, scheduler, ": milestone ", milestone, " after ", previous,
+            ", expected an ascending order");
     previous = milestone;
   }
 }
@@ -52,19 +55,29 @@ std::size_t reached(const std::vector<std::int64_t>& milestones, std::int64_t ep
   return static_cast<std::size_t>(next - milestones.begin());
 }
 
-void require_one_cycle(bool condition, const std::string& what) {
-  if (!condition) throw InvalidArgumentError("OneCycleLR: " + what);
-}
-
 const char* momentum_of(const Options& options) {
   if (options.contains("momentum")) return "momentum";
   return options.contains("beta1") ? "beta1" : nullptr;
 }
 
-void require_plateau(bool condition, const char* name, double value, const char* expected) {
-  if (condition) return;
-  throw InvalidArgumentError(std::string("ReduceLROnPlateau: ") + name + " " +
-                             std::to_string(value) + ", expected " + expected);
+// Of a list of one value for all groups or one each.
+double of_group(const std::vector<double>& values, std::size_t group) {
+  return values.size() == 1 ? values[0] : values.at(group);
+}
+
+// "<key><group>" for each value.
+void add_rates(NamedTensors& state, const std::string& key, const std::vector<double>& rates) {
+  for (std::size_t g = 0; g < rates.size(); ++g) {
+    state.emplace_back(key + std::to_string(g), Tensor::scalar(rates[g], DType::kF64));
+  }
+}
+
+std::vector<double> take_rates(StateEntries& entries, const std::string& key, std::size_t groups) {
+  std::vector<double> rates;
+  for (std::size_t g = 0; g < groups; ++g) {
+    rates.push_back(entries.take_number(key + std::to_string(g)));
+  }
+  return rates;
 }
 
 }  // namespace
@@ -73,10 +86,6 @@ LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(optimizer) {
   for (ParamGroup& group : optimizer.param_groups()) {
     if (!group.initial_lr) group.initial_lr = group.options.at("lr");
   }
-}
-
-void LRScheduler::start() {
-  apply(0);
 }
 
 void LRScheduler::step() {
@@ -97,45 +106,28 @@ void LRScheduler::apply(std::int64_t epoch) {
   }
 }
 
-Options LRScheduler::options_at(std::int64_t epoch, std::size_t group) const {
-  return {{"lr", lr_at(epoch, group)}};
-}
-
 std::vector<double> LRScheduler::get_last_lr() const {
   return rates_in_force(optimizer_);
 }
 
 double LRScheduler::initial_lr(std::size_t group) const {
   const std::vector<ParamGroup>& groups = optimizer_.param_groups();
-  require(group < groups.size(),
-          "lr_at: group " + std::to_string(group) + " of " + std::to_string(groups.size()));
+  require(group < groups.size(), "lr_at: group ", group, " of ", groups.size());
   return groups[group].initial_lr.value();
-}
-
-std::size_t LRScheduler::groups() const {
-  return optimizer_.param_groups().size();
-}
-
-const Options& LRScheduler::group_options(std::size_t group) const {
-  return optimizer_.param_groups().at(group).options;
 }
 
 NamedTensors LRScheduler::state_dict() const {
   NamedTensors state = {{"last_epoch", count_entry(last_epoch_)}};
-  for (std::size_t g = 0; g < groups(); ++g) {
-    state.emplace_back("initial_lr." + std::to_string(g),
-                       Tensor::scalar(initial_lr(g), DType::kF64));
-  }
+  std::vector<double> rates;
+  for (std::size_t g = 0; g < groups(); ++g) rates.push_back(initial_lr(g));
+  add_rates(state, "initial_lr.", rates);
   return state;
 }
 
 void LRScheduler::load_state_dict(const NamedTensors& state) {
   StateEntries entries("schedule state", state);
   const std::int64_t epoch = entries.take_count("last_epoch");
-  std::vector<double> rates;
-  for (std::size_t g = 0; g < groups(); ++g) {
-    rates.push_back(entries.take_number("initial_lr." + std::to_string(g)));
-  }
+  const std::vector<double> rates = take_rates(entries, "initial_lr.", groups());
   entries.expect_empty();
   std::vector<double> before;
   for (std::size_t g = 0; g < groups(); ++g) {
@@ -150,19 +142,14 @@ void LRScheduler::load_state_dict(const NamedTensors& state) {
   last_epoch_ = epoch;
 }
 
-double FormulaLR::lr_at(std::int64_t epoch, std::size_t group) const {
-  return formula_(initial_lr(group), epoch);
-}
-
 void FormulaLR::start(Formula formula) {
   formula_ = std::move(formula);
   LRScheduler::start();
 }
 
 StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma) : FormulaLR(optimizer) {
-  require(step_size >= 1,
-          "StepLR: step_size " + std::to_string(step_size) + ", expected at least 1");
-  check_gamma("StepLR", gamma);
+  check_positive("StepLR", "step_size", step_size);
+  check_not_negative("StepLR", "gamma", gamma);
   start([=](double lr, std::int64_t epoch) {
     const std::int64_t steps = epoch / step_size;
     return lr * std::pow(gamma, static_cast<double>(steps));
@@ -172,14 +159,14 @@ StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma) : For
 MultiStepLR::MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma)
     : FormulaLR(optimizer) {
   check_milestones("MultiStepLR", milestones);
-  check_gamma("MultiStepLR", gamma);
+  check_not_negative("MultiStepLR", "gamma", gamma);
   start([gamma, milestones = std::move(milestones)](double lr, std::int64_t epoch) {
     return lr * std::pow(gamma, static_cast<double>(reached(milestones, epoch)));
   });
 }
 
 ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : FormulaLR(optimizer) {
-  check_gamma("ExponentialLR", gamma);
+  check_not_negative("ExponentialLR", "gamma", gamma);
   start([=](double lr, std::int64_t epoch) {
     return lr * std::pow(gamma, static_cast<double>(epoch));
   });
@@ -187,10 +174,8 @@ ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : FormulaLR(opt
 
 CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, std::int64_t t_max, double eta_min)
     : FormulaLR(optimizer) {
-  require(t_max >= 1,
-          "CosineAnnealingLR: t_max " + std::to_string(t_max) + ", expected at least 1");
-  require(eta_min >= 0 && std::isfinite(eta_min),
-          "CosineAnnealingLR: eta_min " + text(eta_min) + ", expected a number of at least 0");
+  check_positive("CosineAnnealingLR", "t_max", t_max);
+  check_not_negative("CosineAnnealingLR", "eta_min", eta_min);
   start([=](double lr, std::int64_t epoch) {
     const double turn = static_cast<double>(epoch) / static_cast<double>(t_max);
     return eta_min + (lr - eta_min) * ((1 + std::cos(std::numbers::pi * turn)) / 2);
@@ -200,12 +185,11 @@ CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, std::int64_t t_max, d
 LinearLR::LinearLR(Optimizer& optimizer, double start_factor, double end_factor,
                    std::int64_t total_iters)
     : FormulaLR(optimizer) {
-  require(start_factor > 0 && start_factor <= 1,
-          "LinearLR: start_factor " + text(start_factor) + ", expected 0 < start_factor <= 1");
-  require(end_factor >= 0 && end_factor <= 1,
-          "LinearLR: end_factor " + text(end_factor) + ", expected 0 <= end_factor <= 1");
-  require(total_iters >= 1,
-          "LinearLR: total_iters " + std::to_string(total_iters) + ", expected at least 1");
+  check(start_factor > 0 && start_factor <= 1, "LinearLR", "start_factor", start_factor,
+        "0 < start_factor <= 1");
+  check(end_factor >= 0 && end_factor <= 1, "LinearLR", "end_factor", end_factor,
+        "0 <= end_factor <= 1");
+  check_positive("LinearLR", "total_iters", total_iters);
   start([=](double lr, std::int64_t epoch) {
     const double share =
         static_cast<double>(std::min(epoch, total_iters)) / static_cast<double>(total_iters);
@@ -218,16 +202,14 @@ LambdaLR::LambdaLR(Optimizer& optimizer, const Function& lambda)
 
 LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<Function> lambdas)
     : LRScheduler(optimizer), lambdas_(std::move(lambdas)) {
-  require(lambdas_.size() == groups(), "LambdaLR: " + std::to_string(lambdas_.size()) +
-                                           " functions for " + std::to_string(groups()) +
-                                           " parameter groups");
+  require(lambdas_.size() == groups(), "LambdaLR: ", lambdas_.size(), " functions for ", groups(),
+          " parameter groups");
   for (const Function& lambda : lambdas_) require(lambda != nullptr, "LambdaLR: no function");
   start();
 }
 
 double LambdaLR::lr_at(std::int64_t epoch, std::size_t group) const {
-  require(group < lambdas_.size(),
-          "LambdaLR: no function for parameter group " + std::to_string(group));
+  require(group < lambdas_.size(), "LambdaLR: no function for parameter group ", group);
   return initial_lr(group) * lambdas_[group](epoch);
 }
 
@@ -237,9 +219,8 @@ SequentialLR::SequentialLR(Optimizer& optimizer,
     : LRScheduler(optimizer),
       schedulers_(std::move(schedulers)),
       milestones_(std::move(milestones)) {
-  require(schedulers_.size() == milestones_.size() + 1,
-          "SequentialLR: " + std::to_string(schedulers_.size()) + " schedules and " +
-              std::to_string(milestones_.size()) + " milestones, expected one fewer");
+  require(schedulers_.size() == milestones_.size() + 1, "SequentialLR: ", schedulers_.size(),
+          " schedules and ", milestones_.size(), " milestones, expected one fewer");
   check_milestones("SequentialLR", milestones_);
   for (const auto& scheduler : schedulers_) {
     require(scheduler != nullptr && scheduler->is_of(optimizer),
@@ -268,14 +249,10 @@ LearningRateWarmup::LearningRateWarmup(Optimizer& optimizer,
                                        const LearningRateWarmupOptions& options,
                                        std::shared_ptr<LRScheduler> schedule)
     : LRScheduler(optimizer), options_(options), schedule_(std::move(schedule)) {
-  require(options.scale > 0 && std::isfinite(options.scale),
-          "LearningRateWarmup: scale " + text(options.scale) + ", expected a number above 0");
-  require(options.warmup_epochs >= 0 && std::isfinite(options.warmup_epochs),
-          "LearningRateWarmup: warmup_epochs " + text(options.warmup_epochs) +
-              ", expected a number of at least 0");
-  require(options.steps_per_epoch >= 1, "LearningRateWarmup: steps_per_epoch " +
-                                            std::to_string(options.steps_per_epoch) +
-                                            ", expected at least 1");
+  check(options.scale > 0 && std::isfinite(options.scale), "LearningRateWarmup", "scale",
+        options.scale, "a number above 0");
+  check_not_negative("LearningRateWarmup", "warmup_epochs", options.warmup_epochs);
+  check_positive("LearningRateWarmup", "steps_per_epoch", options.steps_per_epoch);
   require(schedule_ == nullptr || schedule_->is_of(optimizer),
           "LearningRateWarmup: the schedule is of another optimizer");
   start();
@@ -301,10 +278,10 @@ Options LearningRateWarmup::options_at(std::int64_t epoch, std::size_t group) co
 
 OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
     : LRScheduler(optimizer), options_(std::move(options)) {
-  check();
+  check_options();
   for (const ParamGroup& group : optimizer.param_groups()) {
-    require_one_cycle(!options_.cycle_momentum || momentum_of(group.options) != nullptr,
-                      "cycle_momentum, but the optimizer has neither momentum nor beta1");
+    require(!options_.cycle_momentum || momentum_of(group.options) != nullptr,
+            "OneCycleLR: cycle_momentum, but the optimizer has neither momentum nor beta1");
   }
   const auto steps = static_cast<double>(options_.total_steps);
   ends_.push_back(options_.pct_start * steps - 1);
@@ -313,32 +290,25 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
   start();
 }
 
-void OneCycleLR::check() const {
+void OneCycleLR::check_options() const {
   const OneCycleLROptions& o = options_;
-  require_one_cycle(o.max_lr.size() == 1 || o.max_lr.size() == groups(),
-                    std::to_string(o.max_lr.size()) + " values of max_lr for " +
-                        std::to_string(groups()) + " parameter groups");
-  for (const double lr : o.max_lr) {
-    require_one_cycle(lr >= 0 && std::isfinite(lr),
-                      "max_lr " + std::to_string(lr) + ", expected a number of at least 0");
-  }
-  require_one_cycle(o.total_steps >= 2,
-                    "total_steps " + std::to_string(o.total_steps) + ", expected at least 2");
-  require_one_cycle(o.pct_start >= 0 && o.pct_start <= (o.three_phase ? 0.5 : 1),
-                    "pct_start " + std::to_string(o.pct_start) + ", expected 0 <= pct_start <= " +
-                        (o.three_phase ? "0.5 with three_phase" : "1"));
-  require_one_cycle(o.div_factor > 0 && o.final_div_factor > 0,
-                    "div_factor " + std::to_string(o.div_factor) + " and final_div_factor " +
-                        std::to_string(o.final_div_factor) + ", expected numbers above 0");
-  require_one_cycle(o.base_momentum >= 0 && o.base_momentum <= o.max_momentum && o.max_momentum < 1,
-                    "base_momentum " + std::to_string(o.base_momentum) + " and max_momentum " +
-                        std::to_string(o.max_momentum) + ", expected 0 <= base <= max < 1");
+  require(o.max_lr.size() == 1 || o.max_lr.size() == groups(), "OneCycleLR: ", o.max_lr.size(),
+          " values of max_lr for ", groups(), " parameter groups");
+  for (const double lr : o.max_lr) check_not_negative("OneCycleLR", "max_lr", lr);
+  check(o.total_steps >= 2, "OneCycleLR", "total_steps", o.total_steps, "at least 2");
+  check(o.pct_start >= 0 && o.pct_start <= (o.three_phase ? 0.5 : 1), "OneCycleLR", "pct_start",
+        o.pct_start,
+        std::string("0 <= pct_start <= ") + (o.three_phase ? "0.5 with three_phase" : "1"));
+  require(o.div_factor > 0 && o.final_div_factor > 0, "OneCycleLR: div_factor ", o.div_factor,
+          " and final_div_factor ", o.final_div_factor, ", expected numbers above 0");
+  require(o.base_momentum >= 0 && o.base_momentum <= o.max_momentum && o.max_momentum < 1,
+          "OneCycleLR: base_momentum ", o.base_momentum, " and max_momentum ", o.max_momentum,
+          ", expected 0 <= base <= max < 1");
 }
 
 OneCycleLR::Place OneCycleLR::at(std::int64_t epoch) const {
-  require_one_cycle(epoch <= options_.total_steps,
-                    "epoch " + std::to_string(epoch) + " is beyond the total of " +
-                        std::to_string(options_.total_steps) + " steps");
+  require(epoch <= options_.total_steps, "OneCycleLR: epoch ", epoch, " is beyond the total of ",
+          options_.total_steps, " steps");
   const auto now = static_cast<double>(epoch);
   std::size_t phase = 0;
   while (phase + 1 < ends_.size() && now > ends_[phase]) ++phase;
@@ -353,8 +323,7 @@ double OneCycleLR::between(double a, double b, double share) const {
 }
 
 double OneCycleLR::lr_at(std::int64_t epoch, std::size_t group) const {
-  const double max_lr =
-      options_.max_lr.size() == 1 ? options_.max_lr[0] : options_.max_lr.at(group);
+  const double max_lr = of_group(options_.max_lr, group);
   const double first = max_lr / options_.div_factor;
   std::vector<double> turns = {first, max_lr, first / options_.final_div_factor};
   if (options_.three_phase) turns.insert(turns.begin() + 2, first);
@@ -377,22 +346,22 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOpti
     : optimizer_(optimizer),
       options_(std::move(options)),
       state_{options_.mode == PlateauMode::kMin ? kInfinity : -kInfinity} {
-  require_plateau(options_.factor >= 0 && options_.factor < 1, "factor", options_.factor,
-                  "0 <= factor < 1");
-  require_plateau(options_.patience >= 0, "patience", static_cast<double>(options_.patience),
-                  "at least 0");
-  require_plateau(options_.cooldown >= 0, "cooldown", static_cast<double>(options_.cooldown),
-                  "at least 0");
+  const auto require_option = [](bool in_range, const char* name, auto value,
+                                 const char* expected) {
+    check(in_range, "ReduceLROnPlateau", name, static_cast<double>(value), expected);
+  };
+  const ReduceLROnPlateauOptions& o = options_;
+  require_option(o.factor >= 0 && o.factor < 1, "factor", o.factor, "0 <= factor < 1");
+  require_option(o.patience >= 0, "patience", o.patience, "at least 0");
+  require_option(o.cooldown >= 0, "cooldown", o.cooldown, "at least 0");
   // A minimum of 0 * infinity would never be undercut.
-  const bool relative = options_.threshold_mode == ThresholdMode::kRel;
-  require_plateau(options_.threshold >= 0 && !(relative && options_.threshold >= 1), "threshold",
-                  options_.threshold, "0 <= threshold, and threshold < 1 where it is relative");
-  require_plateau(options_.eps >= 0, "eps", options_.eps, "at least 0");
-  for (const double lr : options_.min_lr) require_plateau(lr >= 0, "min_lr", lr, "at least 0");
-  const std::size_t groups = optimizer.param_groups().size();
-  require_plateau(options_.min_lr.size() == 1 || options_.min_lr.size() == groups,
-                  "min_lr: a list of", static_cast<double>(options_.min_lr.size()),
-                  "one value, or one for each group");
+  const bool relative = o.threshold_mode == ThresholdMode::kRel;
+  require_option(o.threshold >= 0 && !(relative && o.threshold >= 1), "threshold", o.threshold,
+                 "0 <= threshold, and threshold < 1 where it is relative");
+  require_option(o.eps >= 0, "eps", o.eps, "at least 0");
+  for (const double lr : o.min_lr) require_option(lr >= 0, "min_lr", lr, "at least 0");
+  require_option(o.min_lr.size() == 1 || o.min_lr.size() == optimizer.param_groups().size(),
+                 "min_lr: a list of", o.min_lr.size(), "one value, or one for each group");
 }
 
 bool ReduceLROnPlateau::is_better(double metric) const {
@@ -425,7 +394,7 @@ void ReduceLROnPlateau::step(double metric) {
 void ReduceLROnPlateau::reduce() {
   auto& groups = optimizer_.param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const double floor = options_.min_lr.size() == 1 ? options_.min_lr[0] : options_.min_lr.at(g);
+    const double floor = of_group(options_.min_lr, g);
     double& lr = groups[g].options.at("lr");
     const double reduced = std::max(lr * options_.factor, floor);
     if (lr - reduced > options_.eps) lr = reduced;
@@ -441,10 +410,7 @@ NamedTensors ReduceLROnPlateau::state_dict() const {
                         {"num_bad_epochs", count_entry(state_.num_bad_epochs)},
                         {"cooldown_counter", count_entry(state_.cooldown_counter)},
                         {"last_epoch", count_entry(state_.last_epoch)}};
-  const std::vector<double> rates = get_last_lr();
-  for (std::size_t g = 0; g < rates.size(); ++g) {
-    state.emplace_back("lr." + std::to_string(g), Tensor::scalar(rates[g], DType::kF64));
-  }
+  add_rates(state, "lr.", get_last_lr());
   return state;
 }
 
@@ -455,10 +421,7 @@ void ReduceLROnPlateau::load_state_dict(const NamedTensors& state) {
   loaded.cooldown_counter = entries.take_count("cooldown_counter");
   loaded.last_epoch = entries.take_count("last_epoch");
   auto& groups = optimizer_.param_groups();
-  std::vector<double> rates;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    rates.push_back(entries.take_number("lr." + std::to_string(g)));
-  }
+  const std::vector<double> rates = take_rates(entries, "lr.", groups.size());
   entries.expect_empty();
   for (std::size_t g = 0; g < groups.size(); ++g) groups[g].options.at("lr") = rates[g];
   state_ = loaded;

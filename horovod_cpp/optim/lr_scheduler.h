@@ -25,7 +25,9 @@ class LRScheduler {
   // The learning rate of a parameter group at an epoch; changes nothing.
   virtual double lr_at(std::int64_t epoch, std::size_t group) const = 0;
   // All options that the schedule sets for a group at an epoch: {"lr": lr_at()} for most.
-  virtual Options options_at(std::int64_t epoch, std::size_t group) const;
+  virtual Options options_at(std::int64_t epoch, std::size_t group) const {
+    return {{"lr", lr_at(epoch, group)}};
+  }
 
   // Goes on to the next epoch and sets the groups' options. A group that was added since starts
   // from the learning rate it has.
@@ -48,10 +50,12 @@ class LRScheduler {
   // Remembers each group's learning rate as its initial one, unless another schedule has.
   explicit LRScheduler(Optimizer& optimizer);
   // Sets the options of epoch 0; the last line of a subclass's constructor.
-  void start();
+  void start() { apply(0); }
   double initial_lr(std::size_t group) const;
-  std::size_t groups() const;
-  const Options& group_options(std::size_t group) const;
+  std::size_t groups() const { return optimizer_.param_groups().size(); }
+  const Options& group_options(std::size_t group) const {
+    return optimizer_.param_groups().at(group).options;
+  }
 
  private:
   void apply(std::int64_t epoch);
@@ -63,7 +67,9 @@ class LRScheduler {
 // A schedule whose learning rate is a formula of a group's initial one and the epoch.
 class FormulaLR : public LRScheduler {
  public:
-  double lr_at(std::int64_t epoch, std::size_t group) const override;
+  double lr_at(std::int64_t epoch, std::size_t group) const override {
+    return formula_(initial_lr(group), epoch);
+  }
 
  protected:
   using LRScheduler::LRScheduler;
@@ -147,7 +153,7 @@ class SequentialLR : public LRScheduler {
 struct LearningRateWarmupOptions {
   double scale = 1;          // times more samples a step than `lr` was chosen for: hvd::size()
   double warmup_epochs = 5;  // passes over the data until lr * scale is reached; 0 = at once
-  std::int64_t steps_per_epoch = 1;  // step() calls a pass
+  std::int64_t steps_per_epoch = 1;  // step() calls per pass
 };
 
 // The linear scaling rule with gradual warm-up (Goyal et al.: "Accurate, large minibatch SGD:
@@ -208,7 +214,7 @@ class OneCycleLR : public LRScheduler {
   };
   Place at(std::int64_t epoch) const;
   double between(double a, double b, double share) const;
-  void check() const;
+  void check_options() const;
 
   OneCycleLROptions options_;
   std::vector<double> ends_;  // the last epoch of each phase; may be fractional

@@ -8,8 +8,7 @@
 
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace optim {
+namespace hvd::optim {
 
 // By name: "lr", "momentum", ... A switch is 0 or 1.
 using Options = std::map<std::string, double>;
@@ -65,5 +64,4 @@ class Optimizer {
   Optimizer() = default;
 };
 
-}  // namespace optim
-}  // namespace hvd
+}  // namespace hvd::optim

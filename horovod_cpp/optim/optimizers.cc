@@ -54,8 +54,7 @@ struct StateTensor {
 void check_range(const Option& option, double value) {
   const auto require = [&](bool condition, const char* expected) {
     if (condition) return;
-    throw InvalidArgumentError(std::string("optimizer: ") + option.name + "=" +
-                               std::to_string(value) + ": expected " + expected);
+    throw InvalidArgumentError("optimizer: ", option.name, "=", value, ": expected ", expected);
   };
   if (option.range == Range::kFinite) require(std::isfinite(value), "a finite number");
   if (option.range == Range::kNotNegative) {
@@ -100,19 +99,16 @@ struct RecipeOf<SGDOptions> : Recipe {
   static constexpr std::array kState = {StateTensor{"momentum_buffer", "momentum"}};
 
   static std::vector<Option> options(const SGDOptions& o) {
-    return {{"lr", o.lr, Range::kNotNegative},
-            {"momentum", o.momentum, Range::kNotNegative},
+    return {{"momentum", o.momentum, Range::kNotNegative},
             {"dampening", o.dampening, Range::kFinite},
-            {"weight_decay", o.weight_decay, Range::kNotNegative},
-            {"nesterov", o.nesterov ? 1.0 : 0.0},
-            {"maximize", o.maximize ? 1.0 : 0.0}};
+            {"nesterov", o.nesterov ? 1.0 : 0.0}};
   }
   static void check(const Options& options) {
     const double momentum = options.at("momentum");
     const double dampening = options.at("dampening");
     if (options.at("nesterov") == 0 || (momentum != 0 && dampening == 0)) return;
-    throw InvalidArgumentError("optimizer: nesterov needs momentum > 0 and dampening = 0, got " +
-                               std::to_string(momentum) + " and " + std::to_string(dampening));
+    throw InvalidArgumentError("optimizer: nesterov needs momentum > 0 and dampening = 0, got ",
+                               momentum, " and ", dampening);
   }
   static bool keeps_rest(const Options& options) {
     return options.at("momentum") == 0 && options.at("weight_decay") == 0;
@@ -139,13 +135,10 @@ struct AdamRecipe : Recipe {
                                         StateTensor{"max_exp_avg_sq", "amsgrad"}};
 
   static std::vector<Option> options(const Given& o) {
-    return {{"lr", o.lr, Range::kNotNegative},
-            {"beta1", o.betas.first, Range::kBelowOne},
+    return {{"beta1", o.betas.first, Range::kBelowOne},
             {"beta2", o.betas.second, Range::kBelowOne},
             {"eps", o.eps, Range::kNotNegative},
-            {"weight_decay", o.weight_decay, Range::kNotNegative},
-            {"amsgrad", o.amsgrad ? 1.0 : 0.0},
-            {"maximize", o.maximize ? 1.0 : 0.0}};
+            {"amsgrad", o.amsgrad ? 1.0 : 0.0}};
   }
   template <typename T>
   static AdamRule<T> rule(const Numbers<T>& of) {
@@ -177,13 +170,10 @@ struct RecipeOf<RMSpropOptions> : Recipe {
                                         StateTensor{"momentum_buffer", "momentum"}};
 
   static std::vector<Option> options(const RMSpropOptions& o) {
-    return {{"lr", o.lr, Range::kNotNegative},
-            {"alpha", o.alpha, Range::kAtMostOne},
+    return {{"alpha", o.alpha, Range::kAtMostOne},
             {"eps", o.eps, Range::kNotNegative},
-            {"weight_decay", o.weight_decay, Range::kNotNegative},
             {"momentum", o.momentum, Range::kNotNegative},
-            {"centered", o.centered ? 1.0 : 0.0},
-            {"maximize", o.maximize ? 1.0 : 0.0}};
+            {"centered", o.centered ? 1.0 : 0.0}};
   }
   template <typename T>
   static RmspropRule<T> rule(const Numbers<T>& of) {
@@ -204,12 +194,9 @@ struct RecipeOf<AdagradOptions> : Recipe {
   static constexpr std::array kState = {StateTensor{"sum", nullptr, "initial_accumulator_value"}};
 
   static std::vector<Option> options(const AdagradOptions& o) {
-    return {{"lr", o.lr, Range::kNotNegative},
-            {"lr_decay", o.lr_decay, Range::kNotNegative},
-            {"weight_decay", o.weight_decay, Range::kNotNegative},
+    return {{"lr_decay", o.lr_decay, Range::kNotNegative},
             {"initial_accumulator_value", o.initial_accumulator_value, Range::kNotNegative},
-            {"eps", o.eps, Range::kNotNegative},
-            {"maximize", o.maximize ? 1.0 : 0.0}};
+            {"eps", o.eps, Range::kNotNegative}};
   }
   static bool keeps_rest(const Options& options) { return options.at("weight_decay") == 0; }
   template <typename T>
@@ -230,11 +217,7 @@ struct RecipeOf<AdadeltaOptions> : Recipe {
   static constexpr std::array kState = {StateTensor{"square_avg"}, StateTensor{"acc_delta"}};
 
   static std::vector<Option> options(const AdadeltaOptions& o) {
-    return {{"lr", o.lr, Range::kNotNegative},
-            {"rho", o.rho, Range::kAtMostOne},
-            {"eps", o.eps, Range::kNotNegative},
-            {"weight_decay", o.weight_decay, Range::kNotNegative},
-            {"maximize", o.maximize ? 1.0 : 0.0}};
+    return {{"rho", o.rho, Range::kAtMostOne}, {"eps", o.eps, Range::kNotNegative}};
   }
   template <typename T>
   static AdadeltaRule<T> rule(const Numbers<T>& of) {
@@ -254,12 +237,9 @@ struct RecipeOf<LAMBOptions> : Recipe {
   static constexpr std::array kState = {StateTensor{"exp_avg"}, StateTensor{"exp_avg_sq"}};
 
   static std::vector<Option> options(const LAMBOptions& o) {
-    return {{"lr", o.lr, Range::kNotNegative},
-            {"beta1", o.betas.first, Range::kBelowOne},
+    return {{"beta1", o.betas.first, Range::kBelowOne},
             {"beta2", o.betas.second, Range::kBelowOne},
-            {"eps", o.eps, Range::kNotNegative},
-            {"weight_decay", o.weight_decay, Range::kNotNegative},
-            {"maximize", o.maximize ? 1.0 : 0.0}};
+            {"eps", o.eps, Range::kNotNegative}};
   }
   template <typename T>
   static LambRule<T> rule(const Numbers<T>& of) {
@@ -277,10 +257,20 @@ struct RecipeOf<LAMBOptions> : Recipe {
   static void apply(auto& by, const auto&... arguments) { by.lamb(arguments...); }
 };
 
-template <typename Of>
+// Those that every optimizer has, and its own.
+template <typename Given>
+std::vector<Option> options_of(const Given& given) {
+  std::vector<Option> options = RecipeOf<Given>::options(given);
+  options.push_back({"lr", given.lr, Range::kNotNegative});
+  options.push_back({"weight_decay", given.weight_decay, Range::kNotNegative});
+  options.push_back({"maximize", given.maximize ? 1.0 : 0.0});
+  return options;
+}
+
+template <typename Given>
 void check(const Options& options) {
-  for (const Option& option : Of::options({})) check_range(option, options.at(option.name));
-  Of::check(options);
+  for (const Option& option : options_of<Given>({})) check_range(option, options.at(option.name));
+  RecipeOf<Given>::check(options);
 }
 
 template <typename T>
@@ -313,12 +303,12 @@ template <typename Given>
 RuleOptimizer::Traits BuiltInOptimizer<Given>::traits(const Given& given) {
   using Of = RecipeOf<Given>;
   Traits traits;
-  for (const Option& option : Of::options(given)) traits.defaults[option.name] = option.value;
+  for (const Option& option : options_of(given)) traits.defaults[option.name] = option.value;
   for (const StateTensor& tensor : Of::kState) {
     const bool optional = tensor.needs != nullptr;
     (optional ? traits.optional_state_tensors : traits.state_tensors).emplace_back(tensor.name);
   }
-  traits.check = check<Of>;
+  traits.check = check<Given>;
   return traits;
 }
 

@@ -1,6 +1,5 @@
 #include "horovod_cpp/optim/rule_optimizer.h"
 
-#include <map>
 #include <utility>
 
 #include "core/base/status.h"
@@ -10,8 +9,7 @@
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 
-namespace hvd {
-namespace optim {
+namespace hvd::optim {
 namespace {
 
 // Name of the float32 copy in the state of a half-precision parameter.
@@ -32,12 +30,12 @@ std::string describe(const Tensor& tensor) {
 
 void check_param(const Tensor& param, std::size_t index) {
   const std::string where = "optimizer: parameter " + std::to_string(index) + " of the group ";
-  if (!param.defined()) throw InvalidArgumentError(where + "is undefined");
+  if (!param.defined()) throw InvalidArgumentError(where, "is undefined");
   if (!is_floating(param.dtype())) {
-    throw InvalidArgumentError(where + "is " + describe(param) + ": expected a floating dtype");
+    throw InvalidArgumentError(where, "is ", describe(param), ": expected a floating dtype");
   }
   if (!param.is_leaf() || !param.is_contiguous()) {
-    throw InvalidArgumentError(where + "(" + describe(param) +
+    throw InvalidArgumentError(where, "(", describe(param),
                                ") is not a contiguous leaf: it is a view or was computed");
   }
 }
@@ -60,8 +58,8 @@ void check_params(const std::vector<Tensor>& params, const std::vector<ParamGrou
     const std::string place = place_of(i, groups.size());
     const auto [first, is_new] = known.emplace(params[i].id(), place);
     if (is_new) continue;
-    throw InvalidArgumentError("optimizer: " + place + " (" + describe(params[i]) +
-                               ") is given twice: it is " + first->second + " too");
+    throw InvalidArgumentError("optimizer: ", place, " (", describe(params[i]),
+                               ") is given twice: it is ", first->second, " too");
   }
 }
 
@@ -72,7 +70,7 @@ Options with_defaults(const Options& given, const Options& defaults) {
     if (known == options.end()) {
       std::string names;
       for (const auto& [other, unused] : defaults) names += (names.empty() ? "" : ", ") + other;
-      throw InvalidArgumentError("optimizer: unknown option '" + name + "'; known: " + names);
+      throw InvalidArgumentError("optimizer: unknown option '", name, "'; known: ", names);
     }
     known->second = value;
   }
@@ -133,7 +131,7 @@ void RuleOptimizer::step() {
 void RuleOptimizer::step_parameters(const std::vector<Tensor>& params) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     if (params[i].defined() && group_of_.contains(params[i].id())) continue;
-    throw InvalidArgumentError("step_parameters: tensor " + std::to_string(i) +
+    throw InvalidArgumentError("step_parameters: tensor ", i,
                                " is not a parameter of this optimizer");
   }
   const NoGradGuard no_grad;
@@ -185,7 +183,7 @@ std::optional<ParamState> RuleOptimizer::take_param(StateEntries& entries, const
   if (!steps.defined()) return std::nullopt;
   ParamState state;
   state.steps = *steps.data<std::int64_t>();
-  if (state.steps < 1) entries.fail(key + "steps", "is " + std::to_string(state.steps));
+  if (state.steps < 1) entries.fail(key + "steps", "is ", state.steps);
   const bool half = is_half(param.dtype());
   const auto take = [&](const std::string& name) {
     const Tensor tensor =
@@ -234,8 +232,8 @@ void RuleOptimizer::load_state_dict(const NamedTensors& state) {
     const auto params = static_cast<std::int64_t>(groups_[g].params.size());
     const std::int64_t saved = entries.take_count(group_key(g) + kParams);
     if (saved != params) {
-      entries.fail(group_key(g) + kParams, "is " + std::to_string(saved) + ", but the group has " +
-                                               std::to_string(params) + " parameters");
+      entries.fail(group_key(g) + kParams, "is ", saved, ", but the group has ", params,
+                   " parameters");
     }
     for (std::size_t p = 0; p < groups_[g].params.size(); ++p) {
       const Tensor& param = groups_[g].params[p];
@@ -261,5 +259,4 @@ std::vector<ParamGroup> one_group(std::vector<Tensor> params) {
   return groups;
 }
 
-}  // namespace optim
-}  // namespace hvd
+}  // namespace hvd::optim

@@ -8,8 +8,7 @@
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/optim/optimizer.h"
 
-namespace hvd {
-namespace optim {
+namespace hvd::optim {
 
 class StateEntries;
 
@@ -55,7 +54,7 @@ class RuleOptimizer : public Optimizer {
   // `state.steps` counts this step already.
   virtual void update(Tensor& param, const Tensor& grad, ParamState& state,
                       const Options& options) = 0;
-  // The same of a gradient that is zero but for some rows, with the bits of update(). Returns
+  // The same of a gradient that is zero except for some rows, with the bits of update(). Returns
   // false, and does nothing, where these options change other rows too: the whole then goes to
   // update().
   virtual bool update_rows(Tensor& param, const RowGradient& grad, ParamState& state,
@@ -81,5 +80,4 @@ Tensor& state_tensor(ParamState& state, const char* name, const Tensor& param, d
 // One group with the optimizer's defaults.
 std::vector<ParamGroup> one_group(std::vector<Tensor> params);
 
-}  // namespace optim
-}  // namespace hvd
+}  // namespace hvd::optim

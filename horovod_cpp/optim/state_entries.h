@@ -8,8 +8,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/tensor.h"
 
-namespace hvd {
-namespace optim {
+namespace hvd::optim {
 
 // A state dict that gives its entries away; what is left at the end was not expected.
 class StateEntries {
@@ -28,8 +27,7 @@ class StateEntries {
     if (it == entries_.end()) return {};
     const Tensor tensor = it->second;
     if (tensor.shape() != shape || tensor.dtype() != dtype) {
-      fail(name, "is " + std::string(name_of(tensor.dtype())) + " " + to_string(tensor.shape()) +
-                     ": expected " + std::string(name_of(dtype)) + " " + to_string(shape));
+      fail(name, "is ", tensor.dtype(), " ", tensor.shape(), ": expected ", dtype, " ", shape);
     }
     entries_.erase(it);
     return tensor;
@@ -56,7 +54,7 @@ class StateEntries {
     const Tensor value = take(name, {}, DType::kI64);
     if (!value.defined()) fail(name, "is missing");
     if (*value.data<std::int64_t>() < 0) {
-      fail(name, "is " + std::to_string(*value.data<std::int64_t>()));
+      fail(name, "is ", *value.data<std::int64_t>());
     }
     return *value.data<std::int64_t>();
   }
@@ -65,8 +63,8 @@ class StateEntries {
     if (!entries_.empty()) fail(entries_.begin()->first, "is unexpected");
   }
 
-  [[noreturn]] void fail(const std::string& name, const std::string& what) const {
-    throw InvalidArgumentError(what_ + ": '" + name + "' " + what);
+  [[noreturn]] void fail(const std::string& name, const auto&... what) const {
+    throw InvalidArgumentError(what_, ": '", name, "' ", what...);
   }
 
  private:
@@ -80,5 +78,4 @@ inline Tensor count_entry(std::int64_t value) {
   return entry;
 }
 
-}  // namespace optim
-}  // namespace hvd
+}  // namespace hvd::optim

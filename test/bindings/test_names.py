@@ -14,7 +14,8 @@ import horovod_cpp as hvd
 HEADERS = pathlib.Path(__file__).parents[2] / "horovod_cpp"
 # Bases and parts that a user of Python meets under another name, or makes by a function.
 OTHERWISE = {
-    "nn": {"BatchNorm": "BatchNorm1d", "FunctionLoss": "Loss", "Recurrent": "LSTM",
+    "nn": {"BatchNorm": "BatchNorm1d", "Convolution": "Conv2d", "FunctionLoss": "Loss",
+           "NumberedModules": "ModuleList", "Recurrent": "LSTM",
            "SkipInit": "the argument init_weights"},
     "optim": {"RuleOptimizer": "Optimizer", "BuiltInOptimizer": "Optimizer"},
     "data": {},
@@ -30,6 +31,7 @@ def text_of(*parts):
 def classes_deriving(text, *bases):
     """Names of classes that derive from one of `bases`, directly or not."""
     pairs = re.findall(r"^class (\w+)(?: final)? : public (?:[\w:]+::)?(\w+)", text, re.MULTILINE)
+    pairs += re.findall(r"^using (\w+) = (\w+)<\w+>;", text, re.MULTILINE)
     found = set(bases)
     while True:
         more = {name for name, base in pairs if base in found} - found
@@ -50,8 +52,10 @@ def test_every_layer_and_loss_has_its_name():
 
 def test_every_model_has_its_name():
     text = text_of("nn/models/*.h")
-    names = set(re.findall(r"^std::shared_ptr<\w+> (\w+)\(", text, re.MULTILINE))
-    assert "resnet50" in names
+    names = set(re.findall(r"^inline std::shared_ptr<\w+> (\w+)\(", text, re.MULTILINE))
+    rows = re.findall(r"^inline constexpr \w+Variant (.*);", text, re.MULTILINE)
+    names |= set(re.findall(r"(\w+)\{", " ".join(rows)))
+    assert {"alexnet", "vgg11_bn", "resnet50"} <= names
     assert missing(names, hvd.models) == []
 
 

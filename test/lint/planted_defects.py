@@ -173,8 +173,8 @@ return each.from == (*receive)->peer &&
     Defect(
         "sampler-loses-example", "horovod_cpp/data/sampler.cc",
         "where shares may be uneven, the last example of an epoch is nobody's",
-        "return whole + (rank < left ? 1 : 0);",
-        "return whole + (rank + (PLANTED ? 1 : 0) < left ? 1 : 0);"),
+        "uneven == Uneven::kKeep && rank < left;",
+        "uneven == Uneven::kKeep && rank + (PLANTED ? 1 : 0) < left;"),
     # -- torch
     Defect(
         "passes-not-averaged", "bindings/horovod_cpp/torch/gradients.py",

@@ -1,13 +1,11 @@
 #include <pybind11/stl.h>
 
-#include <memory>
 #include <optional>
 
 #include "bindings/native/data/data.h"
 #include "core/base/status.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/image_file.h"
-#include "horovod_cpp/data/image_folder.h"
 
 namespace hvd::python {
 namespace {
@@ -99,8 +97,7 @@ data::PixelFormat pixel_format(const py::handle& dtype) {
   const DType parsed = dtype_from(dtype);
   if (parsed == DType::kF32) return data::PixelFormat::kF32;
   if (parsed == DType::kU8) return data::PixelFormat::kU8;
-  throw InvalidArgumentError("images are given as float32 or uint8, not " +
-                             std::string(name_of(parsed)));
+  throw InvalidArgumentError("images are given as float32 or uint8, not ", parsed);
 }
 
 // A set that is read from files in a folder.
@@ -151,11 +148,10 @@ void bind_images(py::module_& m) {
 }
 
 data::ImageMode image_mode(const std::string& name) {
-  if (name == "rgb") return data::ImageMode::kRgb;
-  if (name == "gray") return data::ImageMode::kGray;
-  if (name == "unchanged") return data::ImageMode::kUnchanged;
-  throw InvalidArgumentError("read_image: mode '" + name +
-                             "': expected 'rgb', 'gray' or 'unchanged'");
+  return named_value<data::ImageMode>("read_image: mode", name,
+                                      {{"rgb", data::ImageMode::kRgb},
+                                       {"gray", data::ImageMode::kGray},
+                                       {"unchanged", data::ImageMode::kUnchanged}});
 }
 
 py::typing::Dict<py::str, py::int_> class_to_idx(const data::DatasetFolder& folder) {
@@ -178,7 +174,7 @@ void bind_folders(py::module_& m) {
                       "has a folder for each class; classes are numbered in the order of their "
                       "names."};
   define_class<data::DatasetFolder, data::Dataset>(
-      m, "DatasetFolder", "Files in one folder a class: example i is (loader(path), label).",
+      m, "DatasetFolder", "Files in one folder per class: example i is (loader(path), label).",
       py::init([](const std::string& root,
                   const Typed<"collections.abc.Callable[[str], typing.Any]">& loader,
                   const std::vector<std::string>& extensions, const MaybeTransform& transform) {
@@ -197,10 +193,10 @@ void bind_folders(py::module_& m) {
       .def_property_readonly("classes", &data::DatasetFolder::classes, "Names of the classes.")
       .def_property_readonly("class_to_idx", &class_to_idx, "The label of each class.")
       .def_property_readonly("samples", &data::DatasetFolder::samples,
-                             "Pairs of path and label, one an example.");
+                             "Pairs of path and label, one per example.");
   define_class<data::ImageFolder, data::DatasetFolder>(
       m, "ImageFolder",
-      "JPEG and PNG files in one folder a class: (uint8 [3, height, width], label).",
+      "JPEG and PNG files in one folder per class: (uint8 [3, height, width], label).",
       py::init([](const std::string& root, const MaybeTransform& transform) {
         return std::make_shared<data::ImageFolder>(root, transform_from(transform));
       }),

@@ -115,7 +115,7 @@ void load_state(data::Sampler& sampler,
   const py::dict state(given);
   for (const char* key : {"seed", "epoch", "position"}) {
     if (state.contains(key)) continue;
-    throw InvalidArgumentError(std::string("load_state: the state has no '") + key + "'");
+    throw InvalidArgumentError("load_state: the state has no '", key, "'");
   }
   sampler.load_state({state["seed"].cast<std::uint64_t>(), state["epoch"].cast<std::int64_t>(),
                       state["position"].cast<std::int64_t>()});
@@ -125,8 +125,8 @@ data::Uneven uneven_from(const std::string& name, bool drop_last) {
   if (name == "pad") return drop_last ? data::Uneven::kDrop : data::Uneven::kPad;
   if (name == "drop") return data::Uneven::kDrop;
   if (name == "keep" && !drop_last) return data::Uneven::kKeep;
-  throw InvalidArgumentError("DistributedSampler: uneven='" + name + "'" +
-                             (drop_last ? " with drop_last" : "") +
+  throw InvalidArgumentError("DistributedSampler: uneven='", name, "'",
+                             (drop_last ? " with drop_last" : ""),
                              ": expected 'pad', 'drop' or 'keep'");
 }
 
@@ -134,26 +134,19 @@ data::Uneven uneven_from(const std::string& name, bool drop_last) {
 class PythonLoader : public data::DataLoader {
  public:
   PythonLoader(const py::object& dataset, const data::DataLoaderOptions& options)
-      : DataLoader(dataset_from(dataset), options),
-        dataset_(dataset),
-        batch_size_(options.batch_size),
-        num_workers_(options.num_workers),
-        drop_last_(options.drop_last),
-        own_batches_(options.batch_sampler != nullptr) {}
+      : DataLoader(dataset_from(dataset), options), dataset_(dataset), options_(options) {}
 
   Typed<"DatasetLike"> dataset() const { return dataset_.get(); }
   std::optional<std::int64_t> batch_size() const {
-    return own_batches_ ? std::nullopt : std::optional(batch_size_);
+    if (options_.batch_sampler != nullptr) return std::nullopt;
+    return options_.batch_size;
   }
-  int num_workers() const { return num_workers_; }
-  bool drop_last() const { return drop_last_; }
+  int num_workers() const { return options_.num_workers; }
+  bool drop_last() const { return options_.drop_last; }
 
  private:
   SharedObject dataset_;
-  std::int64_t batch_size_;
-  int num_workers_;
-  bool drop_last_;
-  bool own_batches_;
+  data::DataLoaderOptions options_;
 };
 
 std::shared_ptr<PythonLoader> make_loader(const DatasetLike& dataset, Integer batch_size,
@@ -201,8 +194,9 @@ every pass, else each pass has the same order.)",
 }
 
 void bind_sampler(py::module_& m) {
-  py::classh<data::Sampler>(m, "Sampler", "The order in which a DataLoader visits a dataset.")
-      .def("__len__", &data::Sampler::size, "Indices in one whole pass.")
+  py::classh<data::Sampler> sampler(m, "Sampler",
+                                    "The order in which a DataLoader visits a dataset.");
+  sampler.def("__len__", &data::Sampler::size, "Indices in one whole pass.")
       .def(
           "__iter__",
           [](data::Sampler& s) -> py::typing::Iterator<int> {
@@ -216,15 +210,12 @@ void bind_sampler(py::module_& m) {
       .def("advance", given(&data::Sampler::advance), py::arg("count"),
            "Tell that ``count`` more indices were handed out; a DataLoader does.")
       .def("state", &state_of,
-           "Where its passes are, as ``{\"seed\": ..., \"epoch\": ..., \"position\": ...}``.")
-      .def("load_state", &load_state, py::arg("state"),
-           R"(Go on from ``state``: the next pass is the rest of the state's.
-
-Args:
-    state: what state() gave. A following ``set_epoch()`` with its epoch keeps the position.
-
-Raises:
-    InvalidArgumentError: a key is missing, or the position is beyond the end.)");
+           "Where its passes are, as ``{\"seed\": ..., \"epoch\": ..., \"position\": ...}``.");
+  define(sampler, "load_state", &load_state,
+         "Go on from ``state``: the next pass is the rest of the state's.",
+         Arg("state",
+             "what state() gave. A following ``set_epoch()`` with its epoch keeps the position."),
+         Invalid{"a key is missing, or the position is beyond the end."});
 }
 
 }  // namespace
@@ -246,7 +237,7 @@ void bind_samplers(py::module_& m) {
                                                     drop_last);
       }),
       Arg("sampler", "a Sampler, or an iterable of indices that has a length."),
-      Arg("batch_size", "indices a batch, at least 1."),
+      Arg("batch_size", "indices per batch, at least 1."),
       Arg("drop_last", "leave out a last batch that is not full.") = false,
       Invalid{"batch_size is below 1."})
       .def("__len__", &data::BatchSampler::size, "Batches in one pass.")
@@ -278,7 +269,7 @@ generator, as the transforms do, depends on the sampler's seed, the epoch and it
 that state goes on with the next batch, bit for bit.)",
       py::init(&make_loader),
       Arg("dataset", "a Dataset, or anything with ``__len__`` and ``__getitem__``."),
-      Arg("batch_size", "examples a batch (here: on this rank).") = 1,
+      Arg("batch_size", "examples per batch (here: on this rank).") = 1,
       Arg("shuffle", "a new random order every pass; excludes ``sampler``.") = false,
       Arg("sampler", "decides the order, e.g. a DistributedSampler, or an iterable of indices.") =
           py::none(),
@@ -286,7 +277,7 @@ that state goes on with the next batch, bit for bit.)",
       Arg("num_workers",
           "threads that load ahead; 0 loads in the thread that iterates. Python code in a\n"
           "        dataset or transform holds the GIL while it runs.") = 0,
-      Arg("prefetch_factor", "batches a worker that may wait to be consumed.") = 2,
+      Arg("prefetch_factor", "batches per worker that may wait to be consumed.") = 2,
       Arg("seed", "of the sampler, if none is given.") = 0,
       Arg("batch_sampler",
           "decides order and batches, a BatchSampler or an iterable of lists of indices;\n"
@@ -302,7 +293,7 @@ that state goes on with the next batch, bit for bit.)",
                              "What decides the order, a Sampler.")
       .def_property_readonly("dataset", &PythonLoader::dataset, "The dataset it was given.")
       .def_property_readonly("batch_size", &PythonLoader::batch_size,
-                             "Examples a batch; None with a batch_sampler.")
+                             "Examples per batch; None with a batch_sampler.")
       .def_property_readonly("num_workers", &PythonLoader::num_workers, "Threads that load ahead.")
       .def_property_readonly("drop_last", &PythonLoader::drop_last,
                              "Whether a last batch that is not full is left out.")

@@ -26,8 +26,7 @@ Modules modules_from(const py::handle& objects, const char* container) {
   return modules;
 }
 
-template <typename List>
-Modules modules_of(const List& self) {
+Modules modules_of(const nn::Module& self) {
   Modules modules;
   for (const auto& [name, module] : self.named_children()) modules.push_back(module);
   return modules;
@@ -92,20 +91,14 @@ void def_list(Class& cls) {
       .def(
           "append",
           [](const ModuleT& self, std::shared_ptr<nn::Module> module) {
-            Modules modules = modules_of(self.template cast<List&>());
-            modules.push_back(std::move(module));
-            self.template cast<List&>().assign(modules);
+            self.template cast<List&>().append(std::move(module));
             return self;
           },
           py::arg("module").none(false), "Add a module at the end; returns the list.")
       .def(
           "extend",
           [](const ModuleT& self, const ModuleIterable& added) {
-            Modules modules = modules_of(self.template cast<List&>());
-            for (auto& module : modules_from(added, "a list of modules")) {
-              modules.push_back(std::move(module));
-            }
-            self.template cast<List&>().assign(modules);
+            self.template cast<List&>().extend(modules_from(added, "a list of modules"));
             return self;
           },
           py::arg("modules"), "Add modules at the end; returns the list.")
@@ -183,12 +176,7 @@ void bind_dict(py::module_& m) {
           },
           "List of the names.")
       .def(
-          "values",
-          [](const nn::ModuleDict& self) {
-            Modules modules;
-            for (const auto& [name, module] : self.named_children()) modules.push_back(module);
-            return modules;
-          },
+          "values", [](const nn::ModuleDict& self) { return modules_of(self); },
           "List of the modules.")
       .def("items", &nn::Module::named_children, "List of (name, Module).");
 }
@@ -207,7 +195,7 @@ Args:
     *modules: Modules that take and give one Tensor; modules written in Python too.
 
 Raises:
-    TypeError: one is no Module. For names of your own write a Module with attributes.)");
+    TypeError: one is not a Module. For names of your own write a Module with attributes.)");
   def_list(sequential);
   py::classh<nn::ModuleList, nn::Module> list(
       m, "ModuleList", "Modules named \"0\", \"1\", ...; whoever holds the list calls them.");

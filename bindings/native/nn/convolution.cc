@@ -57,31 +57,20 @@ struct ToPadding {
   }
 };
 
-IntPair pair(const Pair& given) {
+}  // namespace
+
+// Not in the unnamed namespace: converting() finds them by their arguments.
+static IntPair native(const Pair& given) {
   return std::visit(ToPair(), given);
 }
-template <typename Padding>
-ConvPadding padding(const Padding& given) {
+static ConvPadding native(const Padding1d& given) {
+  return std::visit(ToPadding(), given);
+}
+static ConvPadding native(const Padding2d& given) {
   return std::visit(ToPadding(), given);
 }
 
-Tensor call_conv1d(const Tensor& input, const Tensor& weight, const MaybeTensor& bias, Int stride,
-                   const Padding1d& pad, Int dilation, Int groups) {
-  return conv1d(input, weight, bias.value_or(Tensor()), stride, padding(pad), dilation, groups);
-}
-
-Tensor call_conv2d(const Tensor& input, const Tensor& weight, const MaybeTensor& bias,
-                   const Pair& stride, const Padding2d& pad, const Pair& dilation, Int groups) {
-  return conv2d(input, weight, bias.value_or(Tensor()), pair(stride), padding(pad), pair(dilation),
-                groups);
-}
-
-Tensor call_conv_transpose2d(const Tensor& input, const Tensor& weight, const MaybeTensor& bias,
-                             const Pair& stride, const Pair& pad, const Pair& output_padding,
-                             Int groups, const Pair& dilation) {
-  return conv_transpose2d(input, weight, bias.value_or(Tensor()), pair(stride), pair(pad),
-                          pair(output_padding), groups, pair(dilation));
-}
+namespace {
 
 constexpr Arg kStride{"stride", "a number."};
 constexpr Arg kPairStride{"stride", "a number or a pair (height, width)."};
@@ -97,51 +86,31 @@ constexpr Arg kDividing{"groups", "parts into which the channels are cut; divide
 void bind_conv_functions(py::module_& m) {
   const auto bias = Arg("bias", "[co], or None.") = py::none();
   const auto dilation = kDilation = 1, groups = kGroups = 1;
-  define(m, "conv1d", &call_conv1d, "Convolution of sequences.", Arg("input", "[n, ci, l]."),
+  define(m, "conv1d", converting<Tensor, Tensor, MaybeTensor, Int, Padding1d, Int, Int>(&conv1d),
+         "Convolution of sequences.", Arg("input", "[n, ci, l]."),
          Arg("weight", "[co, ci / groups, k]."), bias, kStride = 1, kPadding = 0, dilation, groups,
          ReleaseGil(), Returns{"[n, co, l']."}, kBadCall);
-  define(m, "conv2d", &call_conv2d, "Convolution of images.", Arg("input", "[n, ci, h, w]."),
+  define(m, "conv2d", converting<Tensor, Tensor, MaybeTensor, Pair, Padding2d, Pair, Int>(&conv2d),
+         "Convolution of images.", Arg("input", "[n, ci, h, w]."),
          Arg("weight", "[co, ci / groups, kh, kw]."), bias, kPairStride = 1, kPairPadding = 0,
          dilation, groups, ReleaseGil(), Returns{"[n, co, h', w']."}, kBadCall);
-  define(m, "conv_transpose2d", &call_conv_transpose2d,
+  define(m, "conv_transpose2d",
+         converting<Tensor, Tensor, MaybeTensor, Pair, Pair, Pair, Int, Pair>(&conv_transpose2d),
          "The gradient of conv2d to its input as a function.", Arg("input", "[n, ci, h, w]."),
          Arg("weight", "[ci, co / groups, kh, kw]."), bias, kPairStride = 1, kPlainPadding = 0,
          kOutputPadding = 0, groups, dilation, ReleaseGil(), Returns{"[n, co, h', w']."}, kBadCall);
 }
 
-std::shared_ptr<nn::Conv1d> make_conv1d(Int in, Int out, Int kernel, Int stride,
-                                        const Padding1d& pad, Int dilation, Int groups,
-                                        Flag<"bias"> bias) {
-  return std::make_shared<nn::Conv1d>(
-      in, out, kernel, nn::Conv1dOptions{stride, padding(pad), dilation, groups, bias});
-}
-
-std::shared_ptr<nn::Conv2d> make_conv2d(Int in, Int out, const Pair& kernel, const Pair& stride,
-                                        const Padding2d& pad, const Pair& dilation, Int groups,
-                                        Flag<"bias"> bias) {
-  return std::make_shared<nn::Conv2d>(
-      in, out, pair(kernel),
-      nn::Conv2dOptions{pair(stride), padding(pad), pair(dilation), groups, bias});
-}
-
-std::shared_ptr<nn::ConvTranspose2d> make_conv_transpose2d(Int in, Int out, const Pair& kernel,
-                                                           const Pair& stride, const Pair& pad,
-                                                           const Pair& output_padding, Int groups,
-                                                           Flag<"bias"> bias,
-                                                           const Pair& dilation) {
-  return std::make_shared<nn::ConvTranspose2d>(
-      in, out, pair(kernel),
-      nn::ConvTranspose2dOptions{pair(stride), pair(pad), pair(output_padding), groups, bias,
-                                 pair(dilation)});
-}
-
-// `kernel` and `options`: the arguments behind in_channels and out_channels.
-template <typename Layer, typename Make, typename... Options>
-void bind_layer(py::module_& m, const char* name, const char* what, Make make, const char* kernel,
-                const Options&... options) {
+// `Given` are the arguments for the fields of `Options`, which `options` name.
+template <typename Layer, typename Options, typename Kernel, typename... Given>
+void bind_layer(py::module_& m, const char* name, const char* what, const char* kernel,
+                const auto&... options) {
   auto cls = define_layer<Layer>(
-      m, name, what, py::init(make), Arg("in_channels", "of the input."),
-      Arg("out_channels", "of the output."), Arg("kernel_size", kernel), options...,
+      m, name, what, py::init([](Int in, Int out, const Kernel& size, const Given&... given) {
+        return std::make_shared<Layer>(in, out, native(size), Options{native(given)...});
+      }),
+      Arg("in_channels", "of the input."), Arg("out_channels", "of the output."),
+      Arg("kernel_size", kernel), options...,
       Invalid{"an option is out of range; called, shapes that do not fit."});
   def_weight(cls);
   def_bias(cls);
@@ -150,18 +119,19 @@ void bind_layer(py::module_& m, const char* name, const char* what, Make make, c
 void bind_conv_layers(py::module_& m) {
   constexpr const char* kNumber = "a number.";
   constexpr const char* kPair = "a number or a pair (height, width).";
+  using Bias = Flag<"bias">;
   const auto dilation = kDilation = 1, groups = kDividing = 1;
-  bind_layer<nn::Conv1d>(
-      m, "Conv1d", "Convolution of sequences, as conv1d(): [n, in, l] -> [n, out, l'].",
-      &make_conv1d, kNumber, kStride = 1, kPadding = 0, dilation, groups, kBias = true);
-  bind_layer<nn::Conv2d>(
-      m, "Conv2d", "Convolution of images, as conv2d(): [n, in, h, w] -> [n, out, h', w'].",
-      &make_conv2d, kPair, kPairStride = 1, kPairPadding = 0, dilation, groups, kBias = true);
-  bind_layer<nn::ConvTranspose2d>(
+  bind_layer<nn::Conv1d, nn::Conv1dOptions, Int, Int, Padding1d, Int, Int, Bias>(
+      m, "Conv1d", "Convolution of sequences, as conv1d(): [n, in, l] -> [n, out, l'].", kNumber,
+      kStride = 1, kPadding = 0, dilation, groups, kBias = true);
+  bind_layer<nn::Conv2d, nn::Conv2dOptions, Pair, Pair, Padding2d, Pair, Int, Bias>(
+      m, "Conv2d", "Convolution of images, as conv2d(): [n, in, h, w] -> [n, out, h', w'].", kPair,
+      kPairStride = 1, kPairPadding = 0, dilation, groups, kBias = true);
+  bind_layer<nn::ConvTranspose2d, nn::ConvTranspose2dOptions, Pair, Pair, Pair, Pair, Int, Bias,
+             Pair>(
       m, "ConvTranspose2d",
-      "Transposed convolution, as conv_transpose2d(): [n, in, h, w] -> [n, out, h', w'].",
-      &make_conv_transpose2d, kPair, kPairStride = 1, kPlainPadding = 0, kOutputPadding = 0, groups,
-      kBias = true, dilation);
+      "Transposed convolution, as conv_transpose2d(): [n, in, h, w] -> [n, out, h', w'].", kPair,
+      kPairStride = 1, kPlainPadding = 0, kOutputPadding = 0, groups, kBias = true, dilation);
 }
 
 }  // namespace

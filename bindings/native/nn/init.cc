@@ -2,7 +2,6 @@
 
 #include <pybind11/stl.h>
 
-#include <map>
 #include <string>
 #include <type_traits>
 
@@ -15,27 +14,21 @@ namespace {
 namespace init = nn::init;
 
 init::FanMode mode_from(const std::string& name) {
-  if (name == "fan_in") return init::FanMode::kFanIn;
-  if (name == "fan_out") return init::FanMode::kFanOut;
-  throw InvalidArgumentError("mode '" + name + "': expected fan_in or fan_out");
+  return named_value<init::FanMode>(
+      "mode", name, {{"fan_in", init::FanMode::kFanIn}, {"fan_out", init::FanMode::kFanOut}});
 }
 
 init::Nonlinearity nonlinearity_from(const std::string& name) {
   using init::Nonlinearity;
-  static const std::map<std::string, Nonlinearity> known = {
-      {"linear", Nonlinearity::kLinear},
-      {"conv1d", Nonlinearity::kLinear},
-      {"conv2d", Nonlinearity::kLinear},
-      {"sigmoid", Nonlinearity::kSigmoid},
-      {"tanh", Nonlinearity::kTanh},
-      {"relu", Nonlinearity::kReLU},
-      {"leaky_relu", Nonlinearity::kLeakyReLU},
-      {"selu", Nonlinearity::kSELU}};
-  const auto found = known.find(name);
-  if (found != known.end()) return found->second;
-  std::string names;
-  for (const auto& [each, value] : known) names += (names.empty() ? "" : ", ") + each;
-  throw InvalidArgumentError("nonlinearity '" + name + "': expected one of " + names);
+  return named_value<Nonlinearity>("nonlinearity", name,
+                                   {{"linear", Nonlinearity::kLinear},
+                                    {"conv1d", Nonlinearity::kLinear},
+                                    {"conv2d", Nonlinearity::kLinear},
+                                    {"sigmoid", Nonlinearity::kSigmoid},
+                                    {"tanh", Nonlinearity::kTanh},
+                                    {"relu", Nonlinearity::kReLU},
+                                    {"leaky_relu", Nonlinearity::kLeakyReLU},
+                                    {"selu", Nonlinearity::kSELU}});
 }
 
 constexpr Arg kTensor{"tensor", "any shape, of a floating dtype."};

@@ -17,13 +17,6 @@ namespace {
 
 namespace F = nn::functional;
 
-// Runs `body` without the GIL; its arguments are converted already.
-template <typename Body>
-Tensor released(Body body) {
-  const WithoutGil nogil;
-  return body();
-}
-
 constexpr Arg kNormEps{"eps", "added to the variance."};
 constexpr Returns kInputShape{"A Tensor of the input's shape."};
 constexpr Returns kInputKind{"A Tensor of the input's shape and dtype."};
@@ -48,15 +41,11 @@ void bind_linear(py::module_& m, py::module_& f) {
       .def_property_readonly(
           "out_features", [](const nn::Linear& layer) { return layer.weight.size(0); },
           "Extent of the last axis of the output.");
-  define(
-      f, "linear",
-      [](const Tensor& x, const Tensor& w, const MaybeTensor& b) {
-        return F::linear(x, w, or_none(b));
-      },
-      "input x weight^T + bias.", Arg("input", "[..., in_features]."),
-      Arg("weight", "[out_features, in_features]."),
-      Arg("bias", "[out_features], or None.") = py::none(), ReleaseGil(),
-      Returns{"[..., out_features]."}, kMisfit);
+  define(f, "linear", converting<Tensor, Tensor, MaybeTensor>(&F::linear),
+         "input x weight^T + bias.", Arg("input", "[..., in_features]."),
+         Arg("weight", "[out_features, in_features]."),
+         Arg("bias", "[out_features], or None.") = py::none(), ReleaseGil(),
+         Returns{"[..., out_features]."}, kMisfit);
 }
 
 void bind_embedding(py::module_& m, py::module_& f) {
@@ -107,21 +96,18 @@ void bind_batch_norm(py::module_& m, py::module_& f) {
       m, "BatchNorm1d", "Normalises each feature of [n, num_features] or [n, num_features, l].");
   bind_batch_norm_layer<nn::BatchNorm2d>(m, "BatchNorm2d",
                                          "Normalises each channel of [n, num_features, h, w].");
-  define(
-      f, "batch_norm",
-      [](const Tensor& x, const MaybeTensor& mean, const MaybeTensor& var, const MaybeTensor& w,
-         const MaybeTensor& b, Flag<"training"> training, Number momentum, Number e) {
-        return F::batch_norm(x, or_none(mean), or_none(var), or_none(w), or_none(b), training,
-                             momentum, e);
-      },
-      "Normalises each channel of [n, c, ...].", Arg("input", "[n, c, ...] of a floating dtype."),
-      Arg("running_mean", "[c], or None; used in evaluation, moved in training."),
-      Arg("running_var", "[c], or None; likewise."),
-      Arg("weight", "[c], factors; None: 1.") = py::none(),
-      Arg("bias", "[c], summands; None: 0.") = py::none(),
-      Arg("training", "normalise by the batch's own statistics.") = false,
-      Arg("momentum", "how far a batch moves the running ones.") = 0.1, kNormEps = 1e-5,
-      ReleaseGil(), kInputShape, kUnfit);
+  define(f, "batch_norm",
+         converting<Tensor, MaybeTensor, MaybeTensor, MaybeTensor, MaybeTensor, Flag<"training">,
+                    Number, Number>(&F::batch_norm),
+         "Normalises each channel of [n, c, ...].",
+         Arg("input", "[n, c, ...] of a floating dtype."),
+         Arg("running_mean", "[c], or None; used in evaluation, moved in training."),
+         Arg("running_var", "[c], or None; likewise."),
+         Arg("weight", "[c], factors; None: 1.") = py::none(),
+         Arg("bias", "[c], summands; None: 0.") = py::none(),
+         Arg("training", "normalise by the batch's own statistics.") = false,
+         Arg("momentum", "how far a batch moves the running ones.") = 0.1, kNormEps = 1e-5,
+         ReleaseGil(), kInputShape, kUnfit);
 }
 
 void bind_layer_norm(py::module_& m, py::module_& f) {
@@ -135,16 +121,14 @@ void bind_layer_norm(py::module_& m, py::module_& f) {
           true,
       Remark{"Calls raise InvalidArgumentError on other shapes."});
   def_weight_and_bias(layer);
-  define(
-      f, "layer_norm",
-      [](const Tensor& x, const Integers& shape, const MaybeTensor& w, const MaybeTensor& b,
-         Number e) { return F::layer_norm(x, list_of(shape), or_none(w), or_none(b), e); },
-      "Normalises over the last axes.",
-      Arg("input", "[..., *normalized_shape] of a floating dtype."),
-      Arg("normalized_shape", "extents of the last axes."),
-      Arg("weight", "factors of that shape; None: 1.") = py::none(),
-      Arg("bias", "summands of that shape; None: 0.") = py::none(), kNormEps = 1e-5, ReleaseGil(),
-      kInputShape, kUnfit);
+  define(f, "layer_norm",
+         converting<Tensor, Integers, MaybeTensor, MaybeTensor, Number>(&F::layer_norm),
+         "Normalises over the last axes.",
+         Arg("input", "[..., *normalized_shape] of a floating dtype."),
+         Arg("normalized_shape", "extents of the last axes."),
+         Arg("weight", "factors of that shape; None: 1.") = py::none(),
+         Arg("bias", "summands of that shape; None: 0.") = py::none(), kNormEps = 1e-5,
+         ReleaseGil(), kInputShape, kUnfit);
 }
 
 void bind_group_norm(py::module_& m, py::module_& f) {
@@ -156,16 +140,13 @@ void bind_group_norm(py::module_& m, py::module_& f) {
       Arg("affine", "with ``weight`` (at first 1) and ``bias`` (0), [num_channels].") = true,
       Invalid{"num_groups does not divide num_channels."});
   def_weight_and_bias(group);
-  define(
-      f, "group_norm",
-      [](const Tensor& x, Integer groups, const MaybeTensor& w, const MaybeTensor& b, Number e) {
-        return F::group_norm(x, groups, or_none(w), or_none(b), e);
-      },
-      "Normalises groups of channels of each example.",
-      Arg("input", "[n, channels, ...] of a floating dtype."), kNumGroups,
-      Arg("weight", "[channels], factors; None: 1.") = py::none(),
-      Arg("bias", "[channels], summands; None: 0.") = py::none(), kNormEps = 1e-5, ReleaseGil(),
-      kInputShape, kUnfit);
+  define(f, "group_norm",
+         converting<Tensor, Integer, MaybeTensor, MaybeTensor, Number>(&F::group_norm),
+         "Normalises groups of channels of each example.",
+         Arg("input", "[n, channels, ...] of a floating dtype."), kNumGroups,
+         Arg("weight", "[channels], factors; None: 1.") = py::none(),
+         Arg("bias", "[channels], summands; None: 0.") = py::none(), kNormEps = 1e-5, ReleaseGil(),
+         kInputShape, kUnfit);
 }
 
 // A layer of Pool2dOptions and its function. `More`: options that only this one has, which `more`
@@ -233,12 +214,10 @@ void bind_plain(py::module_& m, py::module_& f, const char* layer, const char* f
   define(f, function, call, what + ".", kInput, ReleaseGil(), kInputKind, kOtherDtype);
 }
 
-// `who` names the caller in errors.
-GeluApproximate approximate_from(const char* who, const std::string& name) {
-  if (name == "none") return GeluApproximate::kNone;
-  if (name == "tanh") return GeluApproximate::kTanh;
-  throw InvalidArgumentError(std::string(who) + ": approximate '" + name +
-                             "': expected none or tanh");
+// `what` opens the error.
+GeluApproximate approximate_from(const char* what, const std::string& name) {
+  return named_value<GeluApproximate>(
+      what, name, {{"none", GeluApproximate::kNone}, {"tanh", GeluApproximate::kTanh}});
 }
 
 void bind_activations(py::module_& m, py::module_& f) {
@@ -256,14 +235,15 @@ void bind_activations(py::module_& m, py::module_& f) {
   const auto approximate = Arg("approximate", "\"none\", or \"tanh\" for the formula with tanh.") =
       "none";
   const std::string gelu = "input x Phi(input), Phi being the normal distribution";
-  define_layer<nn::GELU>(m, "GELU", gelu + "; any shape.", py::init([](const std::string& name) {
-                           return std::make_shared<nn::GELU>(approximate_from("GELU", name));
-                         }),
-                         approximate, Invalid{"another ``approximate``."});
+  define_layer<nn::GELU>(
+      m, "GELU", gelu + "; any shape.", py::init([](const std::string& name) {
+        return std::make_shared<nn::GELU>(approximate_from("GELU: approximate", name));
+      }),
+      approximate, Invalid{"another ``approximate``."});
   define(
       f, "gelu",
       [](const Tensor& input, const std::string& name) {
-        const GeluApproximate formula = approximate_from("gelu", name);
+        const GeluApproximate formula = approximate_from("gelu: approximate", name);
         return released([&] { return F::gelu(input, formula); });
       },
       gelu + ".", kInput, approximate, kInputKind, kOtherDtype);

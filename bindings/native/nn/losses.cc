@@ -24,104 +24,83 @@ constexpr Invalid kDiffer{"shapes or dtypes differ, or an option is out of range
 constexpr Remark kCalled{
     "Called with input and target of one shape; raises InvalidArgumentError on others."};
 
-// A loss with `Options` besides the reduction, which comes first and which `options` name, and its
-// function, which has them all behind input and target.
-template <typename Loss, typename... Options, typename Function, typename... Extra>
-void bind_loss(py::module_& m, py::module_& f, const char* loss, const char* function,
-               Function call, const char* what, const Extra&... options) {
-  const auto reduction = kReduction = "mean";
-  define_class<Loss, nn::Loss>(m, loss, what, py::init([](const std::string& how, Options... rest) {
-                                 return std::make_shared<Loss>(reduction_from(how), rest...);
+// The one string among the options of a loss is the reduction.
+LossReduction native(const std::string& given) {
+  return reduction_from(given);
+}
+using python::native;
+
+// A loss of options of the types `Given`, which `options` name, and its function, which has them
+// behind input and target.
+template <typename Loss, typename... Given>
+void bind_loss(py::module_& m, py::module_& f, const char* loss, const char* function, auto call,
+               const char* what, const auto&... options) {
+  define_class<Loss, nn::Loss>(m, loss, what, py::init([](const Given&... given) {
+                                 return std::make_shared<Loss>(native(given)...);
                                }),
-                               reduction, options..., kCalled);
+                               options..., kCalled);
   define(
       f, function,
-      [call](const Tensor& input, const Tensor& target, const std::string& how, Options... rest) {
-        return call(input, target, reduction_from(how), rest...);
+      [call](const Tensor& input, const Tensor& target, const Given&... given) {
+        return call(input, target, native(given)...);
       },
-      what, kInput, kTarget, reduction, options..., ReleaseGil(), kScalar, kDiffer);
+      what, kInput, kTarget, options..., ReleaseGil(), kScalar, kDiffer);
 }
 
-void bind_differences(py::module_& m, py::module_& f) {
-  bind_loss<nn::MSELoss>(m, f, "MSELoss", "mse_loss", &F::mse_loss, "Squared difference.");
-  bind_loss<nn::L1Loss>(m, f, "L1Loss", "l1_loss", &F::l1_loss, "Absolute difference.");
-  bind_loss<nn::HuberLoss, Number>(
+void bind_element_losses(py::module_& m, py::module_& f) {
+  using Reduction = std::string;
+  const auto reduction = kReduction = "mean";
+  bind_loss<nn::MSELoss, Reduction>(m, f, "MSELoss", "mse_loss", &F::mse_loss,
+                                    "Squared difference.", reduction);
+  bind_loss<nn::L1Loss, Reduction>(m, f, "L1Loss", "l1_loss", &F::l1_loss, "Absolute difference.",
+                                   reduction);
+  bind_loss<nn::HuberLoss, Reduction, Number>(
       m, f, "HuberLoss", "huber_loss", &F::huber_loss,
-      "Quadratic where the difference is below ``delta``, else linear.",
+      "Quadratic where the difference is below ``delta``, else linear.", reduction,
       Arg("delta", "above 0.") = 1.0);
-  bind_loss<nn::SmoothL1Loss, Number>(m, f, "SmoothL1Loss", "smooth_l1_loss", &F::smooth_l1_loss,
-                                      "huber_loss of ``delta = beta``, divided by ``beta``.",
-                                      Arg("beta", "at least 0.") = 1.0);
-  bind_loss<nn::KLDivLoss, Flag<"log_target">>(
+  bind_loss<nn::SmoothL1Loss, Reduction, Number>(
+      m, f, "SmoothL1Loss", "smooth_l1_loss", &F::smooth_l1_loss,
+      "huber_loss of ``delta = beta``, divided by ``beta``.", reduction,
+      Arg("beta", "at least 0.") = 1.0);
+  bind_loss<nn::KLDivLoss, Reduction, Flag<"log_target">>(
       m, f, "KLDivLoss", "kl_div", &F::kl_div,
       "Kullback-Leibler divergence of log-probabilities ``input`` from ``target``; reduction "
-      "\"batchmean\" is the sum by example.",
-      Arg("log_target", "whether ``target`` are logarithms too.") = false);
-}
-
-void bind_binary(py::module_& m, py::module_& f) {
+      "\"batchmean\" is the sum per example.",
+      reduction, Arg("log_target", "whether ``target`` are logarithms too.") = false);
   const auto weight = Arg("weight", "factors that broadcast to the input's shape; None: 1.") =
       py::none();
-  const auto pos_weight = Arg("pos_weight", "factors of the positive term, likewise; None: 1.") =
-      py::none();
-  const auto reduction = kReduction = "mean";
-  constexpr const char* kWhat = "Binary cross entropy of probabilities within [0, 1].";
-  define_class<nn::BCELoss, nn::Loss>(
-      m, "BCELoss", kWhat, py::init([](const MaybeTensor& w, const std::string& how) {
-        return std::make_shared<nn::BCELoss>(or_none(w), reduction_from(how));
-      }),
-      weight, reduction, kCalled);
-  define(
-      f, "binary_cross_entropy",
-      [](const Tensor& x, const Tensor& t, const MaybeTensor& w, const std::string& how) {
-        return F::binary_cross_entropy(x, t, or_none(w), reduction_from(how));
-      },
-      kWhat, kInput, kTarget, weight, reduction, ReleaseGil(), kScalar, kDiffer);
-  constexpr const char* kOfLogits = "Binary cross entropy of logits.";
-  define_class<nn::BCEWithLogitsLoss, nn::Loss>(
-      m, "BCEWithLogitsLoss", kOfLogits,
-      py::init([](const MaybeTensor& w, const std::string& how, const MaybeTensor& pos) {
-        return std::make_shared<nn::BCEWithLogitsLoss>(or_none(w), reduction_from(how),
-                                                       or_none(pos));
-      }),
-      weight, reduction, pos_weight, kCalled);
-  define(
-      f, "binary_cross_entropy_with_logits",
-      [](const Tensor& x, const Tensor& t, const MaybeTensor& w, const std::string& how,
-         const MaybeTensor& pos) {
-        return F::binary_cross_entropy_with_logits(x, t, or_none(w), reduction_from(how),
-                                                   or_none(pos));
-      },
-      kOfLogits, kInput, kTarget, weight, reduction, pos_weight, ReleaseGil(), kScalar, kDiffer);
+  bind_loss<nn::BCELoss, MaybeTensor, Reduction>(
+      m, f, "BCELoss", "binary_cross_entropy", &F::binary_cross_entropy,
+      "Binary cross entropy of probabilities within [0, 1].", weight, reduction);
+  bind_loss<nn::BCEWithLogitsLoss, MaybeTensor, Reduction, MaybeTensor>(
+      m, f, "BCEWithLogitsLoss", "binary_cross_entropy_with_logits",
+      &F::binary_cross_entropy_with_logits, "Binary cross entropy of logits.", weight, reduction,
+      Arg("pos_weight", "factors of the positive term, likewise; None: 1.") = py::none());
 }
 
 // A loss of ClassLossOptions and its function. `More`: the smoothing of the one that has it.
-template <typename Loss, typename... More, typename... Extra>
+template <typename Loss, typename... More>
 void bind_class_loss(py::module_& m, py::module_& f, const char* loss, const char* function,
                      Tensor (*call)(const Tensor&, const Tensor&, const ClassLossOptions&),
-                     const char* what, const Arg& input, const Extra&... more) {
-  const auto options = [](const MaybeTensor& weight, std::int64_t ignore_index,
-                          const std::string& reduction, More... rest) {
-    return ClassLossOptions{or_none(weight), ignore_index, reduction_from(reduction), rest...};
-  };
+                     const char* what, const Arg& input, const auto&... more) {
   const auto weight = Arg("weight", "[classes], the factor of each class; None: 1.") = py::none();
   const auto ignored = Arg("ignore_index", "examples with this target count nowhere.") = -100;
   const auto reduction = Arg("reduction", "\"mean\" (weighted), \"sum\" or \"none\".") = "mean";
   define_class<Loss, nn::Loss>(
       m, loss, what,
-      py::init(
-          [options](const MaybeTensor& w, Integer ignore, const std::string& how, More... rest) {
-            return std::make_shared<Loss>(options(w, ignore, how, rest...));
-          }),
+      py::init([](const MaybeTensor& w, Integer ignore, const std::string& how, More... rest) {
+        return std::make_shared<Loss>(ClassLossOptions{native(w), ignore, native(how), rest...});
+      }),
       weight, ignored, reduction, more...,
       Remark{
           "``weight`` is a buffer. Called with input [n, classes, ...] and target int64 [n, ...]; "
           "raises\nInvalidArgumentError on others and on a target that is not a class."});
   define(
       f, function,
-      [call, options](const Tensor& x, const Tensor& t, const MaybeTensor& w, Integer ignore,
-                      const std::string& how,
-                      More... rest) { return call(x, t, options(w, ignore, how, rest...)); },
+      [call](const Tensor& x, const Tensor& t, const MaybeTensor& w, Integer ignore,
+             const std::string& how, More... rest) {
+        return call(x, t, ClassLossOptions{native(w), ignore, native(how), rest...});
+      },
       what, input, Arg("target", "int64 [n, ...], or a scalar: the class of each."), weight,
       ignored, reduction, more..., ReleaseGil(),
       Returns{"A scalar; of the target's shape with \"none\"."},
@@ -152,8 +131,7 @@ void bind_nn_losses(py::module_& m, py::module_& functional) {
            Returns{"A scalar, or one for each element if the reduction is \"none\"."},
            Invalid{"shapes or dtypes do not fit."});
   }
-  bind_differences(m, functional);
-  bind_binary(m, functional);
+  bind_element_losses(m, functional);
   bind_class_losses(m, functional);
 }
 

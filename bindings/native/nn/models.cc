@@ -33,13 +33,17 @@ constexpr Arg kTransformInput{
 constexpr Returns kModel{
     "The model, in training mode. Calls raise InvalidArgumentError on images that are too small."};
 
-// Defines the function that makes a model of the options that `extra` names, between the two that
-// all models have.
-template <typename Make, typename... Extra>
-void define_model(py::module_& m, const char* name, Make make, const char* what,
-                  const Extra&... extra) {
-  define(m, name, make, what, py::kw_only(), kNumClasses = 1000, extra..., kInitWeights = true,
-         kModel);
+// Defines the function that makes a model. `Given` are the fields of Options, which `extra` name,
+// between the two that all models have.
+template <typename Options, typename... Given>
+void define_model(py::module_& m, const char* name, auto make, const char* what,
+                  const auto&... extra) {
+  define(
+      m, name,
+      [make](Integer num_classes, const Given&... given, Flag<"init_weights"> init_weights) {
+        return make(Options{num_classes, given..., init_weights});
+      },
+      what, py::kw_only(), kNumClasses = 1000, extra..., kInitWeights = true, kModel);
 }
 
 void bind_alexnet(py::module_& m) {
@@ -48,24 +52,14 @@ void bind_alexnet(py::module_& m) {
       .def_readonly("features", &AlexNet::features, "The convolutions, a Sequential.")
       .def_readonly("avgpool", &AlexNet::avgpool, "AdaptiveAvgPool2d.")
       .def_readonly("classifier", &AlexNet::classifier, "The linear layers, a Sequential.");
-  define_model(
-      m, "alexnet",
-      [](Integer num_classes, Number dropout, Flag<"init_weights"> init_weights) {
-        return models::alexnet({num_classes, dropout, init_weights});
-      },
-      "AlexNet for images [n, 3, h, w] from 63x63 (ImageNet: 224).", kDropout = 0.5);
+  define_model<models::AlexNetOptions, Number>(
+      m, "alexnet", &models::alexnet, "AlexNet for images [n, 3, h, w] from 63x63 (ImageNet: 224).",
+      kDropout = 0.5);
 }
 
-using MakeVGG = std::shared_ptr<models::VGG> (*)(const models::VGGOptions&);
-
-void def_vgg(py::module_& m, const char* name, MakeVGG make) {
-  define_model(
-      m, name,
-      [make](Integer num_classes, Number dropout, Flag<"cifar_head"> cifar_head,
-             Flag<"init_weights"> init_weights) {
-        return make({num_classes, dropout, cifar_head, init_weights});
-      },
-      "VGG for images [n, 3, h, w] from 32x32 (ImageNet: 224); _bn: with BatchNorm.",
+void def_vgg(py::module_& m, const char* name, const models::VGGVariant& make) {
+  define_model<models::VGGOptions, Number, Flag<"cifar_head">>(
+      m, name, make, "VGG for images [n, 3, h, w] from 32x32 (ImageNet: 224); _bn: with BatchNorm.",
       kDropout = 0.5,
       Arg("cifar_head",
           "one Linear(512, num_classes) in the place of the classifier of three layers, as is\n"
@@ -88,16 +82,9 @@ void bind_vgg(py::module_& m) {
   def_vgg(m, "vgg19_bn", models::vgg19_bn);
 }
 
-using MakeResNet = std::shared_ptr<models::ResNet> (*)(const models::ResNetOptions&);
-
-void def_resnet(py::module_& m, const char* name, MakeResNet make) {
-  define_model(
-      m, name,
-      [make](Integer num_classes, Flag<"cifar_stem"> cifar_stem,
-             Flag<"zero_init_residual"> zero_init_residual, Flag<"init_weights"> init_weights) {
-        return make({num_classes, cifar_stem, zero_init_residual, init_weights});
-      },
-      "ResNet for images [n, 3, h, w] of any size (ImageNet: 224).",
+void def_resnet(py::module_& m, const char* name, const models::ResNetVariant& make) {
+  define_model<models::ResNetOptions, Flag<"cifar_stem">, Flag<"zero_init_residual">>(
+      m, name, make, "ResNet for images [n, 3, h, w] of any size (ImageNet: 224).",
       Arg("cifar_stem",
           "the usual start for 32x32 images: a 3x3 convolution of stride 1, no max pooling.") =
           false,
@@ -122,11 +109,21 @@ void bind_resnet(py::module_& m) {
   def_resnet(m, "resnet50", models::resnet50);
 }
 
-// Calls the model: the tuple of logits in training with auxiliary classifiers, else a Tensor.
-template <typename Model>
-auto outputs_of(Model& model, const Tensor& input) {
-  const WithoutGil nogil;
-  return model.outputs(input);
+// Calls the model: a tuple of the logits and `members` if these are defined, as in training with
+// auxiliary classifiers; else the logits alone.
+template <typename Returned, typename Model, typename Outputs, typename... Members>
+void def_outputs(LayerClass<Model>& cls, const py::object& tuple, const char* doc,
+                 Tensor Outputs::*logits, Members... members) {
+  for (const char* name : {"__call__", "forward"}) {
+    cls.def(
+        name,
+        [=](Model& self, const Tensor& input) -> Returned {
+          const Outputs result = released([&] { return self.outputs(input); });
+          if (!((result.*members).defined() && ...)) return py::cast(result.*logits);
+          return tuple(result.*logits, result.*members...);
+        },
+        py::arg("input"), doc);
+  }
 }
 
 // A namedtuple type of m.
@@ -145,28 +142,16 @@ void bind_googlenet(py::module_& m) {
       "Scores [n, num_classes] of GoogLeNet in training: the main ones, and those of the "
       "later and of the earlier auxiliary classifier.");
   LayerClass<GoogLeNet> cls(m, "GoogLeNet", "What googlenet() makes.");
-  for (const char* name : {"__call__", "forward"}) {
-    cls.def(
-        name,
-        [outputs](GoogLeNet & self, const Tensor& input) -> Typed<"Tensor | GoogLeNetOutputs"> {
-          const models::GoogLeNetOutputs result = outputs_of(self, input);
-          if (!result.aux_logits1.defined()) return py::cast(result.logits);
-          return outputs(result.logits, result.aux_logits2, result.aux_logits1);
-        },
-        py::arg("input"),
-        "Scores [n, num_classes] of ``input`` [n, 3, h, w]; GoogLeNetOutputs in training with "
-        "auxiliary classifiers. InvalidArgumentError on other shapes.");
-  }
+  def_outputs<Typed<"Tensor | GoogLeNetOutputs">>(
+      cls, outputs,
+      "Scores [n, num_classes] of ``input`` [n, 3, h, w]; GoogLeNetOutputs in training with "
+      "auxiliary classifiers. InvalidArgumentError on other shapes.",
+      &models::GoogLeNetOutputs::logits, &models::GoogLeNetOutputs::aux_logits2,
+      &models::GoogLeNetOutputs::aux_logits1);
   def_fc(cls);
-  define_model(
-      m, "googlenet",
-      [](Integer num_classes, Flag<"aux_logits"> aux_logits,
-         Flag<"transform_input"> transform_input, Number dropout, Number dropout_aux,
-         Flag<"init_weights"> init_weights) {
-        return models::googlenet(
-            {num_classes, aux_logits, transform_input, dropout, dropout_aux, init_weights});
-      },
-      "GoogLeNet for images [n, 3, h, w] (ImageNet: 224).",
+  define_model<models::GoogLeNetOptions, Flag<"aux_logits">, Flag<"transform_input">, Number,
+               Number>(
+      m, "googlenet", &models::googlenet, "GoogLeNet for images [n, 3, h, w] (ImageNet: 224).",
       Arg("aux_logits", "with the two auxiliary classifiers, which run in training only.") = true,
       kTransformInput = false, kLastDropout = 0.2,
       Arg("dropout_aux", "probability in the auxiliary classifiers.") = 0.7);
@@ -178,27 +163,14 @@ void bind_inception(py::module_& m) {
       m, "InceptionOutputs", "logits aux_logits",
       "Scores [n, num_classes] of Inception3 in training: the main and the auxiliary ones.");
   LayerClass<Inception3> cls(m, "Inception3", "What inception_v3() makes.");
-  for (const char* name : {"__call__", "forward"}) {
-    cls.def(
-        name,
-        [outputs](Inception3 & self, const Tensor& input) -> Typed<"Tensor | InceptionOutputs"> {
-          const models::InceptionOutputs result = outputs_of(self, input);
-          if (!result.aux_logits.defined()) return py::cast(result.logits);
-          return outputs(result.logits, result.aux_logits);
-        },
-        py::arg("input"),
-        "Scores [n, num_classes] of ``input`` [n, 3, h, w]; InceptionOutputs in training with an "
-        "auxiliary classifier. InvalidArgumentError on other shapes.");
-  }
+  def_outputs<Typed<"Tensor | InceptionOutputs">>(
+      cls, outputs,
+      "Scores [n, num_classes] of ``input`` [n, 3, h, w]; InceptionOutputs in training with an "
+      "auxiliary classifier. InvalidArgumentError on other shapes.",
+      &models::InceptionOutputs::logits, &models::InceptionOutputs::aux_logits);
   def_fc(cls);
-  define_model(
-      m, "inception_v3",
-      [](Integer num_classes, Flag<"aux_logits"> aux_logits,
-         Flag<"transform_input"> transform_input, Number dropout,
-         Flag<"init_weights"> init_weights) {
-        return models::inception_v3(
-            {num_classes, aux_logits, transform_input, dropout, init_weights});
-      },
+  define_model<models::Inception3Options, Flag<"aux_logits">, Flag<"transform_input">, Number>(
+      m, "inception_v3", &models::inception_v3,
       "Inception v3 for images [n, 3, h, w] from 75x75 (ImageNet: 299).",
       Arg("aux_logits",
           "with the auxiliary classifier, which runs in training only and needs 299x299.") = true,

@@ -44,11 +44,7 @@ Anything call_module(const py::object& self, const py::Args<Anything>& args,
   const bool native =
       py::type::of(self).attr("forward").is(py::type::of<nn::Module>().attr("forward"));
   if (native && args.size() == 1 && kwargs.empty()) {
-    const auto run = [&] {
-      const WithoutGil nogil;
-      return module(input);
-    };
-    return py::cast(run());
+    return py::cast(released([&] { return module(input); }));
   }
   py::object result;
   const Tensor output = module.call(input, [&](const Tensor& given) {
@@ -124,28 +120,22 @@ void def_state(ModuleClass& cls) {
   cls.def(
          "state_dict", [](const nn::Module& self) { return to_dict(self.state_dict()); },
          "Ordered dict name -> Tensor of parameters and buffers: the module's own, not copies.")
-      .def(
-          "load_state_dict",
-          [](nn::Module& self, const StateLike& state, Flag<"strict"> strict) {
-            return self.load_state_dict(named_tensors_from(state), strict);
-          },
-          py::arg("state"), py::arg("strict") = true,
-          R"(Copy values in, converting the dtype.
-
-Args:
-    state: name -> Tensor or NumPy array, as state_dict() gives.
-    strict: entries that are missing or unexpected are errors; else they are returned.
-
-Returns:
-    IncompatibleKeys: two lists of names, ``missing_keys`` and ``unexpected_keys``.
-
-Raises:
-    InvalidArgumentError: entries do not fit (shape; strict: missing, unexpected); then nothing is
-        changed.)")
       .def_property("training", &nn::Module::is_training, given<"training">(&nn::Module::train),
                     "Whether train() or eval() was called last; True at first.")
       .def("zero_grad", given<"set_to_none">(&nn::Module::zero_grad), py::arg("set_to_none") = true,
            "Drop all gradients, or, without ``set_to_none``, fill them with zeros.");
+  define(
+      cls, "load_state_dict",
+      [](nn::Module& self, const StateLike& state, Flag<"strict"> strict) {
+        return self.load_state_dict(named_tensors_from(state), strict);
+      },
+      "Copy values in, converting the dtype.",
+      Arg("state", "name -> Tensor or NumPy array, as state_dict() gives."),
+      Arg("strict", "entries that are missing or unexpected are errors; else they are returned.") =
+          true,
+      Returns{"IncompatibleKeys: two lists of names, ``missing_keys`` and ``unexpected_keys``."},
+      Invalid{"entries do not fit (shape; strict: missing, unexpected); then nothing is\n"
+              "        changed."});
 }
 
 // Calls a member and returns the module, so that calls can be chained.
@@ -196,27 +186,21 @@ void def_switches(ModuleClass& cls) {
 }
 
 void def_hooks(ModuleClass& cls) {
-  cls.def("register_forward_pre_hook", &add_pre_hook, py::arg("hook"),
-          R"(Call ``hook(module, (input,))`` before forward; what it returns replaces the input.
-
-Hooks see the first argument of the call, if it is a Tensor.
-
-Returns:
-    A RemovableHandle.)")
-      .def("register_forward_hook", &add_forward_hook, py::arg("hook"),
-           R"(Call ``hook(module, (input,), output)`` after forward; it may replace the output.
-
-Of a tuple of outputs the hook sees and replaces the first.
-
-Returns:
-    A RemovableHandle.)")
-      .def("register_full_backward_hook", &add_backward_hook, py::arg("hook"),
-           R"(Call ``hook(module, (grad_input,), (grad_output,))`` in backward().
-
-``grad_input`` is None if the input wants no gradient; what the hook returns replaces it.
-
-Returns:
-    A RemovableHandle.)");
+  constexpr py::arg kHook("hook");
+  constexpr Returns kHandle{"A RemovableHandle."};
+  define(cls, "register_forward_pre_hook", &add_pre_hook,
+         "Call ``hook(module, (input,))`` before forward; what it returns replaces the input.\n\n"
+         "Hooks see the first argument of the call, if it is a Tensor.",
+         kHook, kHandle);
+  define(cls, "register_forward_hook", &add_forward_hook,
+         "Call ``hook(module, (input,), output)`` after forward; it may replace the output.\n\n"
+         "Of a tuple of outputs the hook sees and replaces the first.",
+         kHook, kHandle);
+  define(cls, "register_full_backward_hook", &add_backward_hook,
+         "Call ``hook(module, (grad_input,), (grad_output,))`` in backward().\n\n"
+         "``grad_input`` is None if the input wants no gradient; what the hook returns replaces "
+         "it.",
+         kHook, kHandle);
 }
 
 }  // namespace

@@ -209,9 +209,9 @@ void assign_parameter(nn::Module& module, const char* name, Tensor& member,
     return;
   }
   if (!value->is_leaf() || (member.defined() && member.shape() != value->shape())) {
-    throw InvalidArgumentError(std::string(name) + " of a " + module.class_name() + " is a leaf" +
-                               (member.defined() ? " " + to_string(member.shape()) : "") +
-                               ", got " + to_string(value->shape()));
+    throw InvalidArgumentError(name, " of a ", module.class_name(), " is a leaf",
+                               (member.defined() ? " " + to_string(member.shape()) : ""), ", got ",
+                               to_string(value->shape()));
   }
   if (member.defined()) {
     (module.*&Registrar::replace_parameter)(name, *value);

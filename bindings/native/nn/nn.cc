@@ -2,7 +2,6 @@
 
 #include <unordered_map>
 
-#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/convolution.h"
 
@@ -28,11 +27,11 @@ IntPair output_size_from(const py::object& object) {
 }
 
 LossReduction reduction_from(const std::string& name) {
-  if (name == "none") return LossReduction::kNone;
-  if (name == "mean") return LossReduction::kMean;
-  if (name == "sum") return LossReduction::kSum;
-  if (name == "batchmean") return LossReduction::kBatchMean;
-  throw InvalidArgumentError("reduction '" + name + "': expected none, mean, sum or batchmean");
+  return named_value<LossReduction>("reduction", name,
+                                    {{"none", LossReduction::kNone},
+                                     {"mean", LossReduction::kMean},
+                                     {"sum", LossReduction::kSum},
+                                     {"batchmean", LossReduction::kBatchMean}});
 }
 
 namespace {

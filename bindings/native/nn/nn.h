@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/native/docs.h"
 #include "bindings/native/numbers.h"
@@ -23,6 +24,13 @@ void bind_nn_containers(py::module_& m);
 void bind_nn_sequences(py::module_& m);
 void bind_nn_init(py::module_& m);
 void bind_models(py::module_& m);
+
+// Runs `body` without the GIL; its arguments are converted already.
+template <typename Body>
+auto released(const Body& body) {
+  const WithoutGil nogil;
+  return body();
+}
 
 // A class of Python for a layer or a model of C++.
 template <typename Layer>
@@ -64,6 +72,24 @@ inline MaybeTensor to_object(const Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
 }
 
+// What C++ takes in the place of an argument from Python.
+inline Tensor native(const MaybeTensor& given) {
+  return or_none(given);
+}
+inline std::vector<std::int64_t> native(const Integers& given) {
+  return list_of(given);
+}
+template <typename Plain>
+const Plain& native(const Plain& given) {
+  return given;
+}
+
+// `function` with arguments of the types `Given`.
+template <typename... Given, typename Function>
+auto converting(Function function) {
+  return [function](const Given&... given) { return function(native(given)...); };
+}
+
 // One int, or a pair of them; None is 0. TypeError on everything else.
 IntPair int_pair_from(const py::object& object);
 
@@ -75,7 +101,7 @@ IntPair output_size_from(const py::object& object);
 LossReduction reduction_from(const std::string& name);
 
 // Puts another parameter in the place of a layer's own, so that layers can share one; None removes
-// it. Throws InvalidArgumentError on another shape and on what is no leaf.
+// it. Throws InvalidArgumentError on another shape and on a tensor that is not a leaf.
 void assign_parameter(nn::Module& module, const char* name, Tensor& member,
                       const MaybeTensor& value);
 // Puts another module in the place of the one that a model registered.

@@ -15,32 +15,21 @@ namespace {
 constexpr Invalid kBadOption{"an option is out of range."};
 constexpr Invalid kBadShapes{"shapes do not fit."};
 
-template <typename Layer>
-std::shared_ptr<Layer> make_recurrent(Integer input_size, Integer hidden_size, Integer num_layers,
-                                      Flag<"bias"> bias, Flag<"batch_first"> batch_first,
-                                      Number dropout, Flag<"bidirectional"> bidirectional) {
-  return std::make_shared<Layer>(
-      input_size, hidden_size,
-      nn::RecurrentOptions{num_layers, bias, batch_first, dropout, bidirectional});
+// Two sizes and the fields of `Options`.
+template <typename Layer, typename Options, typename... Given>
+std::shared_ptr<Layer> make(Integer first, Integer second, const Given&... given) {
+  return std::make_shared<Layer>(first, second, Options{given...});
 }
 
 Typed<"tuple[Tensor, tuple[Tensor, Tensor]]"> run_lstm(
     nn::LSTM& self, const Tensor& input, const std::optional<std::pair<Tensor, Tensor>>& hx) {
   const auto states = hx.value_or(std::pair<Tensor, Tensor>());
-  const auto run = [&] {
-    const WithoutGil nogil;
-    return self(input, states.first, states.second);
-  };
-  const nn::LstmOutput result = run();
+  const nn::LstmOutput result = released([&] { return self(input, states.first, states.second); });
   return py::make_tuple(result.output, py::make_tuple(result.hidden, result.cell));
 }
 
 Typed<"tuple[Tensor, Tensor]"> run_gru(nn::GRU& self, const Tensor& input, const MaybeTensor& hx) {
-  const auto run = [&] {
-    const WithoutGil nogil;
-    return self(input, or_none(hx));
-  };
-  const nn::GruOutput result = run();
+  const nn::GruOutput result = released([&] { return self(input, or_none(hx)); });
   return py::make_tuple(result.output, result.hidden);
 }
 
@@ -48,7 +37,9 @@ template <typename Layer, typename Run>
 void bind_recurrent_layer(py::module_& m, const char* name, const char* what, Run run,
                           const char* state, const char* returns) {
   auto cls = define_layer<Layer>(
-      m, name, what, py::init(&make_recurrent<Layer>),
+      m, name, what,
+      py::init(&make<Layer, nn::RecurrentOptions, Integer, Flag<"bias">, Flag<"batch_first">,
+                     Number, Flag<"bidirectional">>),
       Arg("input_size", "extent of the input's last axis."),
       Arg("hidden_size", "extent of a state."),
       Arg("num_layers", "layers on top of each other.") = 1,
@@ -82,11 +73,7 @@ Typed<"tuple[Tensor, Tensor | None]"> run_attention(
     const MaybeTensor& attn_mask, Flag<"average_attn_weights"> average_attn_weights) {
   const nn::AttentionOptions options = {or_none(key_padding_mask), need_weights, or_none(attn_mask),
                                         average_attn_weights};
-  const auto run = [&] {
-    const WithoutGil nogil;
-    return self(query, key, value, options);
-  };
-  const nn::AttentionResult result = run();
+  const nn::AttentionResult result = released([&] { return self(query, key, value, options); });
   return py::make_tuple(result.output, to_object(result.weights));
 }
 
@@ -114,20 +101,16 @@ void def_encoder_call(LayerClass<Layer>& cls, const char* mask) {
 }
 
 nn::TransformerActivation activation_from(const std::string& name) {
-  if (name == "relu") return nn::TransformerActivation::kReLU;
-  if (name == "gelu") return nn::TransformerActivation::kGELU;
-  throw InvalidArgumentError("TransformerEncoderLayer: activation '" + name +
-                             "': expected relu or gelu");
+  return named_value<nn::TransformerActivation>(
+      "TransformerEncoderLayer: activation", name,
+      {{"relu", nn::TransformerActivation::kReLU}, {"gelu", nn::TransformerActivation::kGELU}});
 }
 
 void bind_attention(py::module_& m) {
   auto attention = define_layer<nn::MultiheadAttention>(
       m, "MultiheadAttention", "Scaled dot products over several heads (Vaswani et al. 2017).",
-      py::init([](Integer embed_dim, Integer num_heads, Number dropout, Flag<"bias"> bias,
-                  Flag<"batch_first"> batch_first) {
-        return std::make_shared<nn::MultiheadAttention>(
-            embed_dim, num_heads, nn::MultiheadAttentionOptions{dropout, bias, batch_first});
-      }),
+      py::init(&make<nn::MultiheadAttention, nn::MultiheadAttentionOptions, Number, Flag<"bias">,
+                     Flag<"batch_first">>),
       Arg("embed_dim", "extent of queries, keys and values."),
       Arg("num_heads", "divides embed_dim."),
       Arg("dropout", "probability on the weights, in training.") = 0.0,

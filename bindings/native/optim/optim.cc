@@ -1,10 +1,8 @@
 #include <pybind11/stl.h>
 
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "bindings/native/bindings.h"
+#include "bindings/native/docs.h"
 #include "bindings/native/numbers.h"
 #include "bindings/native/optim/optim.h"
 #include "horovod_cpp/optim/clip_grad_norm.h"
@@ -159,21 +157,16 @@ void def_groups(OptimizerClass& cls) {
              with_rule(self).set_defaults(defaults);
            })
       .def_property_readonly("param_groups", &param_groups,
-                             "List of dict-like groups; options may be changed between steps.")
-      .def(
-          "add_param_group",
-          [](optim::Optimizer& optimizer,
-             const Typed<"collections.abc.Mapping[str, typing.Any]">& group) {
-            optimizer.add_param_group(std::move(groups_from(py::make_tuple(group)).front()));
-          },
-          py::arg("group"),
-          R"(Add a group.
-
-Args:
-    group: {"params": [...], option: number}; missing options take defaults.
-
-Raises:
-    InvalidArgumentError: no parameters, one that is known, or an unknown option.)");
+                             "List of dict-like groups; options may be changed between steps.");
+  define(
+      cls, "add_param_group",
+      [](optim::Optimizer& optimizer,
+         const Typed<"collections.abc.Mapping[str, typing.Any]">& group) {
+        optimizer.add_param_group(std::move(groups_from(py::make_tuple(group)).front()));
+      },
+      "Add a group.",
+      Arg("group", "{\"params\": [...], option: number}; missing options take defaults."),
+      Invalid{"no parameters, one that is known, or an unknown option."});
 }
 
 void bind_optimizer_base(py::module_& m) {
@@ -186,43 +179,32 @@ keeps what it needs in ``self.state[param]`` and changes parameters within ``hvd
 optimizer works with schedules, DistributedOptimizer and checkpoints like the native ones.)");
   def_python_optimizer(cls);
   def_groups(cls);
-  cls.def("step_parameters", &optim::Optimizer::step_parameters, py::arg("params"), ReleaseGil(),
-          "What step() does, for ``params`` (of any shape) alone; doing all of them one after the "
-          "other is "
-          "a "
-          "step.\n\nRaises:\n    InvalidArgumentError: one is not of this optimizer; nothing is "
-          "changed then.")
-      .def("step", &step, py::arg("closure") = py::none(),
-           R"(Update all parameters that have a gradient, in place.
-
-Args:
-    closure: a function that computes the gradients again and returns the loss; called first.
-
-Returns:
-    What ``closure`` returned; None without one.)")
-      .def("zero_grad", given<"set_to_none">(&optim::Optimizer::zero_grad),
-           py::arg("set_to_none") = true, ReleaseGil(),
-           "Drop all gradients, or, without ``set_to_none``, set them to zero.")
+  define(cls, "step_parameters", &optim::Optimizer::step_parameters,
+         "What step() does, for some parameters alone; doing all of them one after the other is a "
+         "step.",
+         Arg("params", "Tensors, of any shape."), ReleaseGil(),
+         Invalid{"one is not of this optimizer; nothing is changed then."});
+  define(cls, "step", &step, "Update all parameters that have a gradient, in place.",
+         Arg("closure",
+             "a function that computes the gradients again and returns the loss; called first.") =
+             py::none(),
+         Returns{"What ``closure`` returned; None without one."});
+  cls.def("zero_grad", given<"set_to_none">(&optim::Optimizer::zero_grad),
+          py::arg("set_to_none") = true, ReleaseGil(),
+          "Drop all gradients, or, without ``set_to_none``, set them to zero.")
       .def(
           "state_dict", [](optim::Optimizer& self) { return to_dict(self.state_dict()); },
           "Options and state as a dict name -> Tensor, for checkpoints.")
-      .def(
-          "load_state_dict",
-          [](optim::Optimizer& self, const StateLike& state) {
-            self.load_state_dict(named_tensors_from(state));
-          },
-          py::arg("state"),
-          R"(Copy such a state in.
-
-Args:
-    state: what state_dict() gave, or its like of arrays.
-
-Raises:
-    InvalidArgumentError: an entry is missing, unexpected or does not fit; nothing is changed.)")
-      .def(
-          "state_of", &state_of, py::arg("param"),
-          R"(State of the Tensor ``param``, of any shape, a dict {"step": int, name: Tensor}; empty before its
-first step, never raises.)");
+      .def("state_of", &state_of, py::arg("param"),
+           "State of the Tensor ``param``, of any shape, a dict {\"step\": int, name: Tensor}; "
+           "empty before its\nfirst step, never raises.");
+  define(
+      cls, "load_state_dict",
+      [](optim::Optimizer& self, const StateLike& state) {
+        self.load_state_dict(named_tensors_from(state));
+      },
+      "Copy such a state in.", Arg("state", "what state_dict() gave, or its like of arrays."),
+      Invalid{"an entry is missing, unexpected or does not fit; nothing is changed."});
 }
 
 // What torch.nn.utils takes: one Tensor or several.
@@ -232,45 +214,34 @@ std::vector<Tensor> tensors_from(const py::handle& parameters) {
 }
 
 void bind_clipping(py::module_& m) {
-  m.def(
-      "clip_grad_norm_",
+  define(
+      m, "clip_grad_norm_",
       [](const OneOrManyTensors& parameters, Number max_norm, Number norm_type,
          Flag<"error_if_nonfinite"> error_if_nonfinite) {
         const std::vector<Tensor> params = tensors_from(parameters);
         const WithoutGil nogil;
         return optim::clip_grad_norm_(params, max_norm, {norm_type, error_if_nonfinite});
       },
-      py::arg("parameters"), py::arg("max_norm"), py::arg("norm_type") = 2.0,
-      py::arg("error_if_nonfinite") = false,
-      R"(Scale gradients by one factor, so that their joint norm is at most ``max_norm``.
-
-Args:
-    parameters: a Tensor or several, of any shapes; those without a gradient are skipped.
-    max_norm: above 0.
-    norm_type: order of the norm, above 0; ``float("inf")`` is the largest magnitude.
-    error_if_nonfinite: raise, and change nothing, when the norm is infinite or NaN.
-
-Returns:
-    The norm that the gradients had, a float.
-
-Raises:
-    InvalidArgumentError: an argument is out of range, or the norm is not finite.)");
-  m.def(
-      "clip_grad_value_",
+      "Scale gradients by one factor, so that their joint norm is at most ``max_norm``.",
+      Arg("parameters",
+          "a Tensor or several, of any shapes; those without a gradient are skipped."),
+      Arg("max_norm", "above 0."),
+      Arg("norm_type", "order of the norm, above 0; ``float(\"inf\")`` is the largest magnitude.") =
+          2.0,
+      Arg("error_if_nonfinite", "raise, and change nothing, when the norm is infinite or NaN.") =
+          false,
+      Returns{"The norm that the gradients had, a float."},
+      Invalid{"an argument is out of range, or the norm is not finite."});
+  define(
+      m, "clip_grad_value_",
       [](const OneOrManyTensors& parameters, Number clip_value) {
         const std::vector<Tensor> params = tensors_from(parameters);
         const WithoutGil nogil;
         optim::clip_grad_value_(params, clip_value);
       },
-      py::arg("parameters"), py::arg("clip_value"),
-      R"(Bring every element of the gradients into [-clip_value, clip_value]; NaN stays.
-
-Args:
-    parameters: a Tensor or several; those without a gradient are skipped.
-    clip_value: largest magnitude, at least 0.
-
-Raises:
-    InvalidArgumentError: ``clip_value`` is below 0.)");
+      "Bring every element of the gradients into [-clip_value, clip_value]; NaN stays.",
+      Arg("parameters", "a Tensor or several; those without a gradient are skipped."),
+      Arg("clip_value", "largest magnitude, at least 0."), Invalid{"``clip_value`` is below 0."});
 }
 
 }  // namespace

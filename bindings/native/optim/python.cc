@@ -126,8 +126,8 @@ double PythonScheduler::lr_at(std::int64_t epoch, std::size_t group) const {
   }
   asked_ = before;
   if (rates.size() == groups()) return rates.at(group);
-  throw InvalidArgumentError("get_lr() gave " + std::to_string(rates.size()) + " rates for " +
-                             std::to_string(groups()) + " parameter groups");
+  throw InvalidArgumentError("get_lr() gave ", rates.size(), " rates for ", groups(),
+                             " parameter groups");
 }
 
 void bind_optimizer_state(py::module_& m) {

@@ -1,11 +1,9 @@
 #include "horovod_cpp/nn/layers/basic.h"
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/options.h"
 
 namespace hvd::nn {
 
@@ -17,25 +15,9 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
   init::layer_default_(weight, bias);
 }
 
-Tensor Linear::forward(const Tensor& input) {
-  return functional::linear(input, weight, bias);
-}
-
 std::string Linear::extra_repr() const {
   return "in_features=" + std::to_string(weight.size(1)) +
          ", out_features=" + std::to_string(weight.size(0)) + ", bias=" + text_of(bias.defined());
-}
-
-Dropout::Dropout(double p) : p_(p) {
-  check_fraction("Dropout", "p", p);
-}
-
-Tensor Dropout::forward(const Tensor& input) {
-  return dropout(input, p_, is_training());
-}
-
-std::string Dropout::extra_repr() const {
-  return "p=" + text_of(p_) + ", inplace=False";
 }
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
@@ -44,17 +26,13 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
   check_positive("Embedding", "num_embeddings", num_embeddings);
   check_positive("Embedding", "embedding_dim", embedding_dim);
   if (padding_idx && (*padding_idx < -num_embeddings || *padding_idx >= num_embeddings)) {
-    throw InvalidArgumentError("Embedding: padding_idx=" + std::to_string(*padding_idx) +
-                               ": expected a row of " + std::to_string(num_embeddings));
+    throw InvalidArgumentError("Embedding: padding_idx=", *padding_idx, ": expected a row of ",
+                               num_embeddings);
   }
   weight = register_parameter("weight", Tensor::empty({num_embeddings, embedding_dim}));
   if (sparse) expect_row_gradients(weight);
   init::normal_(weight);
   if (padding_idx) init::zeros_(weight.detach().select(0, *padding_idx));
-}
-
-Tensor Embedding::forward(const Tensor& input) {
-  return embedding(input, weight, padding_idx_, sparse_);
 }
 
 void Embedding::parameter_replaced(const Tensor& /*old*/, const Tensor& value) {

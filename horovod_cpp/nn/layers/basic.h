@@ -14,7 +14,7 @@ namespace hvd::nn {
 class Linear : public Module {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override { return linear(input, weight, bias); }
   std::string extra_repr() const override;
 
   Tensor weight;
@@ -45,9 +45,9 @@ class Flatten : public Module {
 class Dropout : public Module {
  public:
   // Throws InvalidArgumentError unless 0 <= p <= 1.
-  explicit Dropout(double p = 0.5);
-  Tensor forward(const Tensor& input) override;
-  std::string extra_repr() const override;
+  explicit Dropout(double p = 0.5) : p_(p) { check_fraction("Dropout", "p", p); }
+  Tensor forward(const Tensor& input) override { return dropout(input, p_, is_training()); }
+  std::string extra_repr() const override { return "p=" + text_of(p_) + ", inplace=False"; }
 
  private:
   double p_;
@@ -61,7 +61,9 @@ class Embedding : public Module {
  public:
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,
             std::optional<std::int64_t> padding_idx = std::nullopt, bool sparse = false);
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override {
+    return embedding(input, weight, padding_idx_, sparse_);
+  }
   std::string extra_repr() const override;
 
   Tensor weight;
@@ -73,7 +75,7 @@ class Embedding : public Module {
   bool sparse_;
 };
 
-// Elementwise but for the softmaxes; the functions' contracts are in
+// Elementwise except the softmaxes; the functions' contracts are in
 // autograd/functions/functions.h.
 
 // max(input, 0), elementwise.

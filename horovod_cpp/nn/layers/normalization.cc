@@ -1,7 +1,6 @@
 #include "horovod_cpp/nn/layers/normalization.h"
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/options.h"
@@ -22,13 +21,6 @@ LayerNorm::LayerNorm(Shape normalized_shape, double eps, bool elementwise_affine
   bias = register_parameter("bias", Tensor::zeros(normalized_shape_));
 }
 
-LayerNorm::LayerNorm(std::int64_t features, double eps, bool elementwise_affine)
-    : LayerNorm(Shape{features}, eps, elementwise_affine) {}
-
-Tensor LayerNorm::forward(const Tensor& input) {
-  return layer_norm(input, normalized_shape_, weight, bias, eps_);
-}
-
 std::string LayerNorm::extra_repr() const {
   return text_of(normalized_shape_) + ", eps=" + text_of(eps_) +
          ", elementwise_affine=" + text_of(weight.defined());
@@ -40,8 +32,8 @@ GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double 
   check_positive("GroupNorm", "num_groups", num_groups);
   check_positive("GroupNorm", "num_channels", num_channels);
   if (num_channels % num_groups != 0) {
-    throw InvalidArgumentError("GroupNorm: num_channels=" + std::to_string(num_channels) +
-                               " do not divide into num_groups=" + std::to_string(num_groups));
+    throw InvalidArgumentError("GroupNorm: num_channels=", num_channels,
+                               " do not divide into num_groups=", num_groups);
   }
   if (!affine) return;
   weight = register_parameter("weight", Tensor::ones({num_channels}));
@@ -50,8 +42,7 @@ GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double 
 
 Tensor GroupNorm::forward(const Tensor& input) {
   if (input.dim() < 2 || input.size(1) != num_channels_) {
-    throw InvalidArgumentError("input " + to_string(input.shape()) + " for num_channels " +
-                               std::to_string(num_channels_));
+    throw InvalidArgumentError("input ", input.shape(), " for num_channels ", num_channels_);
   }
   return group_norm(input, num_groups_, weight, bias, eps_);
 }
@@ -81,15 +72,14 @@ BatchNorm::BatchNorm(const char* layer, std::int64_t num_features, const BatchNo
 
 void BatchNorm::require_dims(const Tensor& input, std::int64_t least, std::int64_t most) const {
   if (input.dim() >= least && input.dim() <= most) return;
-  throw InvalidArgumentError("input " + to_string(input.shape()) + " for num_features " +
-                             std::to_string(num_features_) + ": expected " + std::to_string(least) +
-                             (least == most ? "" : " to " + std::to_string(most)) + " axes");
+  throw InvalidArgumentError("input ", input.shape(), " for num_features ", num_features_,
+                             ": expected ", least,
+                             (least == most ? "" : " to " + std::to_string(most)), " axes");
 }
 
 Tensor BatchNorm::forward(const Tensor& input) {
   if (input.dim() < 2 || input.size(1) != num_features_) {
-    throw InvalidArgumentError("input " + to_string(input.shape()) + " for num_features " +
-                               std::to_string(num_features_));
+    throw InvalidArgumentError("input ", input.shape(), " for num_features ", num_features_);
   }
   const bool learns = is_training() && options_.track_running_stats;
   double momentum = options_.momentum.value_or(0.0);
@@ -116,25 +106,6 @@ std::string BatchNorm::extra_repr() const {
          ", momentum=" + (options_.momentum ? text_of(*options_.momentum) : "None") +
          ", affine=" + text_of(options_.affine) +
          ", track_running_stats=" + text_of(options_.track_running_stats);
-}
-
-BatchNorm1d::BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options)
-    : BatchNorm("BatchNorm1d", num_features, options) {}
-
-Tensor BatchNorm1d::forward(const Tensor& input) {
-  require_dims(input, 2, 3);
-  return BatchNorm::forward(input);
-}
-
-BatchNorm2d::BatchNorm2d(std::int64_t num_features, double eps, double momentum)
-    : BatchNorm2d(num_features, BatchNormOptions{eps, momentum, true, true}) {}
-
-BatchNorm2d::BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options)
-    : BatchNorm("BatchNorm2d", num_features, options) {}
-
-Tensor BatchNorm2d::forward(const Tensor& input) {
-  require_dims(input, 4, 4);
-  return BatchNorm::forward(input);
 }
 
 }  // namespace hvd::nn

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/module.h"
 
 namespace hvd::nn {
@@ -13,8 +14,11 @@ namespace hvd::nn {
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(Shape normalized_shape, double eps = 1e-5, bool elementwise_affine = true);
-  explicit LayerNorm(std::int64_t features, double eps = 1e-5, bool elementwise_affine = true);
-  Tensor forward(const Tensor& input) override;
+  explicit LayerNorm(std::int64_t features, double eps = 1e-5, bool elementwise_affine = true)
+      : LayerNorm(Shape{features}, eps, elementwise_affine) {}
+  Tensor forward(const Tensor& input) override {
+    return layer_norm(input, normalized_shape_, weight, bias, eps_);
+  }
   std::string extra_repr() const override;
 
   Tensor weight;  // starts at 1; undefined unless elementwise_affine
@@ -90,16 +94,25 @@ class BatchNorm : public Module {
 // [n, num_features] or [n, num_features, length]
 class BatchNorm1d : public BatchNorm {
  public:
-  explicit BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {});
-  Tensor forward(const Tensor& input) override;
+  explicit BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {})
+      : BatchNorm("BatchNorm1d", num_features, options) {}
+  Tensor forward(const Tensor& input) override {
+    require_dims(input, 2, 3);
+    return BatchNorm::forward(input);
+  }
 };
 
 // [n, num_features, h, w]
 class BatchNorm2d : public BatchNorm {
  public:
-  explicit BatchNorm2d(std::int64_t num_features, double eps = 1e-5, double momentum = 0.1);
-  BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options);
-  Tensor forward(const Tensor& input) override;
+  explicit BatchNorm2d(std::int64_t num_features, double eps = 1e-5, double momentum = 0.1)
+      : BatchNorm2d(num_features, BatchNormOptions{eps, momentum, true, true}) {}
+  BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options)
+      : BatchNorm("BatchNorm2d", num_features, options) {}
+  Tensor forward(const Tensor& input) override {
+    require_dims(input, 4, 4);
+    return BatchNorm::forward(input);
+  }
 };
 
 }  // namespace hvd::nn

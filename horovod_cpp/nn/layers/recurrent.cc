@@ -82,29 +82,17 @@ Tensor Recurrent::run_layers(const Tensor& input, const Run& run) {
 Tensor Recurrent::initial_state(const Tensor& input, const Tensor& state, const char* what) const {
   if (input.dim() != 3 || input.size(2) != input_size_ || input.numel() == 0) {
     throw InvalidArgumentError(
-        "input " + to_string(input.shape()) + " for input_size " + std::to_string(input_size_) +
-        ": expected " +
+        "input ", input.shape(), " for input_size ", input_size_, ": expected ",
         (options_.batch_first ? "[batch, steps, input_size]" : "[steps, batch, input_size]"));
   }
   const Shape shape = {static_cast<std::int64_t>(cells_.size()),
                        input.size(options_.batch_first ? 0 : 1), hidden_size_};
   if (!state.defined()) return Tensor::zeros(shape, input.dtype());
   if (state.shape() != shape) {
-    throw InvalidArgumentError("input " + to_string(input.shape()) + " and " + what + " " +
-                               to_string(state.shape()) + ": expected " + to_string(shape));
+    throw InvalidArgumentError("input ", input.shape(), " and ", what, " ", state.shape(),
+                               ": expected ", shape);
   }
   return state;
-}
-
-Tensor Recurrent::final_state(const Tensor& output, bool reverse) {
-  return output.select(0, reverse ? 0 : output.size(0) - 1);
-}
-
-LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : Recurrent("LSTM", 4, input_size, hidden_size, options) {}
-
-Tensor LSTM::forward(const Tensor& input) {
-  return forward(input, {}, {}).output;
 }
 
 LstmOutput LSTM::forward(const Tensor& input, const Tensor& hidden, const Tensor& cell) {
@@ -126,19 +114,8 @@ LstmOutput LSTM::forward(const Tensor& input, const Tensor& hidden, const Tensor
 }
 
 LstmOutput LSTM::operator()(const Tensor& input, const Tensor& hidden, const Tensor& cell) {
-  LstmOutput result;
-  result.output = call(input, [&](const Tensor& given) {
-    result = forward(given, hidden, cell);
-    return result.output;
-  });
-  return result;
-}
-
-GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
-    : Recurrent("GRU", 3, input_size, hidden_size, options) {}
-
-Tensor GRU::forward(const Tensor& input) {
-  return forward(input, Tensor()).output;
+  return call_with_outputs(*this, input, &LstmOutput::output,
+                           [&](const Tensor& given) { return forward(given, hidden, cell); });
 }
 
 GruOutput GRU::forward(const Tensor& input, const Tensor& hidden) {
@@ -159,12 +136,8 @@ GruOutput GRU::forward(const Tensor& input, const Tensor& hidden) {
 }
 
 GruOutput GRU::operator()(const Tensor& input, const Tensor& hidden) {
-  GruOutput result;
-  result.output = call(input, [&](const Tensor& given) {
-    result = forward(given, hidden);
-    return result.output;
-  });
-  return result;
+  return call_with_outputs(*this, input, &GruOutput::output,
+                           [&](const Tensor& given) { return forward(given, hidden); });
 }
 
 }  // namespace hvd::nn

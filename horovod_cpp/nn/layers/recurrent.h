@@ -40,7 +40,9 @@ class Recurrent : public Module {
   // `state` after a check of its shape, or zeros if it is undefined. Throws InvalidArgumentError.
   Tensor initial_state(const Tensor& input, const Tensor& state, const char* what) const;
   // The last output of a direction of a layer.
-  static Tensor final_state(const Tensor& output, bool reverse);
+  static Tensor final_state(const Tensor& output, bool reverse) {
+    return output.select(0, reverse ? 0 : output.size(0) - 1);
+  }
 
  private:
   void parameter_replaced(const Tensor& old, const Tensor& value) override;
@@ -61,9 +63,10 @@ struct LstmOutput {
 
 class LSTM : public Recurrent {
  public:
-  LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
+      : Recurrent("LSTM", 4, input_size, hidden_size, options) {}
   // The output alone, from zero states.
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override { return forward(input, {}, {}).output; }
   // Undefined states are zeros.
   LstmOutput forward(const Tensor& input, const Tensor& hidden, const Tensor& cell);
   using Module::operator();
@@ -77,9 +80,10 @@ struct GruOutput {
 
 class GRU : public Recurrent {
  public:
-  GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {})
+      : Recurrent("GRU", 3, input_size, hidden_size, options) {}
   // The output alone, from a zero state.
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override { return forward(input, Tensor()).output; }
   // An undefined state is zeros.
   GruOutput forward(const Tensor& input, const Tensor& hidden);
   using Module::operator();

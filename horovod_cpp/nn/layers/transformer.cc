@@ -15,8 +15,7 @@ namespace {
 Tensor additive(const Tensor& mask, DType dtype, const char* what) {
   if (is_floating(mask.dtype())) return mask.to(dtype);
   if (mask.dtype() != DType::kBool && mask.dtype() != DType::kU8) {
-    throw InvalidArgumentError(std::string(what) + " is " + std::string(name_of(mask.dtype())) +
-                               ": expected bool or a floating dtype");
+    throw InvalidArgumentError(what, " is ", mask.dtype(), ": expected bool or a floating dtype");
   }
   std::vector<double> values = mask.to_vector();
   for (double& value : values) {
@@ -31,8 +30,7 @@ void require_shape(const Tensor& mask, const std::vector<Shape>& expected, const
     if (mask.shape() == shape) return;
     names += (names.empty() ? "" : " or ") + to_string(shape);
   }
-  throw InvalidArgumentError(std::string(what) + " " + to_string(mask.shape()) + ": expected " +
-                             names);
+  throw InvalidArgumentError(what, " ", mask.shape(), ": expected ", names);
 }
 
 }  // namespace
@@ -44,15 +42,14 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
   check_positive("MultiheadAttention", "num_heads", num_heads);
   check_fraction("MultiheadAttention", "dropout", options.dropout);
   if (embed_dim % num_heads != 0) {
-    throw InvalidArgumentError("MultiheadAttention: embed_dim=" + std::to_string(embed_dim) +
-                               " does not divide into num_heads=" + std::to_string(num_heads));
+    throw InvalidArgumentError("MultiheadAttention: embed_dim=", embed_dim,
+                               " does not divide into num_heads=", num_heads);
   }
   in_proj_weight = register_parameter("in_proj_weight", Tensor::empty({3 * embed_dim, embed_dim}));
   init::xavier_uniform_(in_proj_weight);
   if (options.bias)
     in_proj_bias = register_parameter("in_proj_bias", Tensor::zeros({3 * embed_dim}));
-  out_proj =
-      register_module("out_proj", std::make_shared<Linear>(embed_dim, embed_dim, options.bias));
+  out_proj = register_module("out_proj", Linear(embed_dim, embed_dim, options.bias));
   if (options.bias) init::zeros_(out_proj->bias);
 }
 
@@ -69,9 +66,8 @@ MultiheadAttention::Extents MultiheadAttention::check(const Tensor& query, const
                     query.size(2) == embed_dim_ && key.size(2) == embed_dim_ &&
                     query.size(batch_axis) == key.size(batch_axis);
   if (!fits) {
-    throw InvalidArgumentError("query " + to_string(query.shape()) + ", key " +
-                               to_string(key.shape()) + " and value " + to_string(value.shape()) +
-                               " do not fit embed_dim " + std::to_string(embed_dim_));
+    throw InvalidArgumentError("query ", query.shape(), ", key ", key.shape(), " and value ",
+                               value.shape(), " do not fit embed_dim ", embed_dim_);
   }
   return {query.size(batch_axis), query.size(1 - batch_axis), key.size(1 - batch_axis)};
 }
@@ -147,12 +143,9 @@ AttentionResult MultiheadAttention::forward(const Tensor& query, const Tensor& k
 AttentionResult MultiheadAttention::operator()(const Tensor& query, const Tensor& key,
                                                const Tensor& value,
                                                const AttentionOptions& options) {
-  AttentionResult result;
-  result.output = call(query, [&](const Tensor& given) {
-    result = forward(given, key, value, options);
-    return result.output;
+  return call_with_outputs(*this, query, &AttentionResult::output, [&](const Tensor& given) {
+    return forward(given, key, value, options);
   });
-  return result;
 }
 
 TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
@@ -161,15 +154,14 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int6
   MultiheadAttentionOptions attention;
   attention.dropout = options.dropout;
   attention.batch_first = options.batch_first;
-  self_attn =
-      register_module("self_attn", std::make_shared<MultiheadAttention>(d_model, nhead, attention));
-  linear1 = register_module("linear1", std::make_shared<Linear>(d_model, options.dim_feedforward));
-  dropout = register_module("dropout", std::make_shared<Dropout>(options.dropout));
-  linear2 = register_module("linear2", std::make_shared<Linear>(options.dim_feedforward, d_model));
-  norm1 = register_module("norm1", std::make_shared<LayerNorm>(d_model, options.layer_norm_eps));
-  norm2 = register_module("norm2", std::make_shared<LayerNorm>(d_model, options.layer_norm_eps));
-  dropout1 = register_module("dropout1", std::make_shared<Dropout>(options.dropout));
-  dropout2 = register_module("dropout2", std::make_shared<Dropout>(options.dropout));
+  self_attn = register_module("self_attn", MultiheadAttention(d_model, nhead, attention));
+  linear1 = register_module("linear1", Linear(d_model, options.dim_feedforward));
+  dropout = register_module("dropout", Dropout(options.dropout));
+  linear2 = register_module("linear2", Linear(options.dim_feedforward, d_model));
+  norm1 = register_module("norm1", LayerNorm(d_model, options.layer_norm_eps));
+  norm2 = register_module("norm2", LayerNorm(d_model, options.layer_norm_eps));
+  dropout1 = register_module("dropout1", Dropout(options.dropout));
+  dropout2 = register_module("dropout2", Dropout(options.dropout));
 }
 
 Tensor TransformerEncoderLayer::attend(const Tensor& input, const TransformerMasks& masks) {
@@ -185,10 +177,6 @@ Tensor TransformerEncoderLayer::feed_forward(const Tensor& input) {
   const bool gelu = options_.activation == TransformerActivation::kGELU;
   const Tensor active = gelu ? functional::gelu(wide) : functional::relu(wide);
   return (*dropout2)((*linear2)((*dropout)(active)));
-}
-
-Tensor TransformerEncoderLayer::forward(const Tensor& input) {
-  return forward(input, {});
 }
 
 Tensor TransformerEncoderLayer::forward(const Tensor& input, const TransformerMasks& masks) {
@@ -219,10 +207,6 @@ TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer,
     list->append(layers_.back());
   }
   if (norm != nullptr) norm_ = register_module("norm", std::move(norm));
-}
-
-Tensor TransformerEncoder::forward(const Tensor& input) {
-  return forward(input, {});
 }
 
 Tensor TransformerEncoder::forward(const Tensor& input, const TransformerMasks& masks) {

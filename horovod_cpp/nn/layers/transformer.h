@@ -93,7 +93,7 @@ class TransformerEncoderLayer : public Module {
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
                           const TransformerEncoderLayerOptions& options = {});
 
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override { return forward(input, {}); }
   Tensor forward(const Tensor& input, const TransformerMasks& masks);
   using Module::operator();
   Tensor operator()(const Tensor& input, const TransformerMasks& masks);
@@ -126,7 +126,7 @@ class TransformerEncoder : public Module {
   TransformerEncoder(const TransformerEncoderLayer& layer, std::int64_t num_layers,
                      std::shared_ptr<LayerNorm> norm = nullptr);
 
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override { return forward(input, {}); }
   Tensor forward(const Tensor& input, const TransformerMasks& masks);
   using Module::operator();
   Tensor operator()(const Tensor& input, const TransformerMasks& masks);

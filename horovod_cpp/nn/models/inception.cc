@@ -18,18 +18,21 @@ namespace {
 constexpr std::array<double, 3> kMeans = {0.485, 0.456, 0.406};
 constexpr std::array<double, 3> kDeviations = {0.229, 0.224, 0.225};
 
-}  // namespace
+// relu(bn(conv(x))): a convolution without bias and a BatchNorm with an eps of 0.001.
+class BasicConv2d : public nn::Module {
+ public:
+  BasicConv2d(std::int64_t in_channels, std::int64_t out_channels, IntPair kernel_size,
+              IntPair stride = 1, ConvPadding padding = 0) {
+    conv_ = register_module(
+        "conv", nn::Conv2d(in_channels, out_channels, kernel_size, stride, padding, false));
+    bn_ = register_module("bn", nn::BatchNorm2d(out_channels, 0.001));
+  }
+  Tensor forward(const Tensor& input) override { return relu((*bn_)((*conv_)(input))); }
 
-BasicConv2d::BasicConv2d(std::int64_t in_channels, std::int64_t out_channels, IntPair kernel_size,
-                         IntPair stride, ConvPadding padding) {
-  conv = register_module(
-      "conv", nn::Conv2d(in_channels, out_channels, kernel_size, stride, padding, false));
-  bn = register_module("bn", nn::BatchNorm2d(out_channels, 0.001));
-}
-
-Tensor BasicConv2d::forward(const Tensor& input) {
-  return relu((*bn)((*conv)(input)));
-}
+ private:
+  std::shared_ptr<nn::Conv2d> conv_;
+  std::shared_ptr<nn::BatchNorm2d> bn_;
+};
 
 Tensor run_chain(const Chain& chain, const Tensor& input) {
   Tensor value = input;
@@ -37,6 +40,8 @@ Tensor run_chain(const Chain& chain, const Tensor& input) {
   return value;
 }
 
+// Weights of all convolutions and linear layers: a normal distribution of deviation `std` without
+// what lies outside [-2, 2]. Biases start as PyTorch's.
 void initialise_truncated(const nn::Module& model, double std) {
   for_each_layer<nn::Conv2d>(
       model, [std](nn::Conv2d& layer) { nn::init::trunc_normal_(layer.weight, 0.0, std); });
@@ -46,9 +51,11 @@ void initialise_truncated(const nn::Module& model, double std) {
   });
 }
 
+// From images normalised with ImageNet's means and deviations to images normalised with 0.5 and
+// 0.5.
 Tensor to_tensorflow_range(const Tensor& images) {
   if (images.dim() != 4 || images.size(1) != 3) {
-    throw InvalidArgumentError("transform_input: images " + to_string(images.shape()) +
+    throw InvalidArgumentError("transform_input: images ", images.shape(),
                                ": expected [n, 3, h, w]");
   }
   std::vector<double> scales, shifts;
@@ -60,8 +67,6 @@ Tensor to_tensorflow_range(const Tensor& images) {
   return images * Tensor::from(scales, channels).to(images.dtype()) +
          Tensor::from(shifts, channels).to(images.dtype());
 }
-
-namespace {
 
 // Channels that come out of each convolution of an Inception module.
 struct Widths {
@@ -77,19 +82,15 @@ struct Widths {
 class Inception : public nn::Module {
  public:
   Inception(std::int64_t in, const Widths& widths) {
-    branches_ = {
-        register_module<nn::Module>("branch1", std::make_shared<BasicConv2d>(in, widths.one, 1)),
-        register_module<nn::Module>("branch2",
-                                    std::make_shared<nn::Sequential>(
-                                        BasicConv2d(in, widths.three_reduced, 1),
-                                        BasicConv2d(widths.three_reduced, widths.three, 3, 1, 1))),
-        register_module<nn::Module>("branch3",
-                                    std::make_shared<nn::Sequential>(
-                                        BasicConv2d(in, widths.five_reduced, 1),
-                                        BasicConv2d(widths.five_reduced, widths.five, 3, 1, 1))),
-        register_module<nn::Module>(
-            "branch4", std::make_shared<nn::Sequential>(nn::MaxPool2d(3, 1, 1, true),
-                                                        BasicConv2d(in, widths.pooled, 1)))};
+    const auto add = [this](const char* name, auto branch) {
+      branches_.push_back(register_module(name, std::move(branch)));
+    };
+    add("branch1", BasicConv2d(in, widths.one, 1));
+    add("branch2", nn::Sequential(BasicConv2d(in, widths.three_reduced, 1),
+                                  BasicConv2d(widths.three_reduced, widths.three, 3, 1, 1)));
+    add("branch3", nn::Sequential(BasicConv2d(in, widths.five_reduced, 1),
+                                  BasicConv2d(widths.five_reduced, widths.five, 3, 1, 1)));
+    add("branch4", nn::Sequential(nn::MaxPool2d(3, 1, 1, true), BasicConv2d(in, widths.pooled, 1)));
   }
 
   Tensor forward(const Tensor& input) override {
@@ -176,21 +177,9 @@ GoogLeNetOutputs GoogLeNet::compute(const Tensor& input, bool with_aux) {
   return result;
 }
 
-Tensor GoogLeNet::forward(const Tensor& input) {
-  return compute(input, false).logits;
-}
-
 GoogLeNetOutputs GoogLeNet::outputs(const Tensor& input) {
-  GoogLeNetOutputs result;
-  result.logits = call(input, [&](const Tensor& given) {
-    result = compute(given, true);
-    return result.logits;
-  });
-  return result;
-}
-
-std::shared_ptr<GoogLeNet> googlenet(const GoogLeNetOptions& options) {
-  return std::make_shared<GoogLeNet>(options);
+  return nn::call_with_outputs(*this, input, &GoogLeNetOutputs::logits,
+                               [this](const Tensor& given) { return compute(given, true); });
 }
 
 namespace {
@@ -396,21 +385,9 @@ InceptionOutputs Inception3::compute(const Tensor& input, bool with_aux) {
   return result;
 }
 
-Tensor Inception3::forward(const Tensor& input) {
-  return compute(input, false).logits;
-}
-
 InceptionOutputs Inception3::outputs(const Tensor& input) {
-  InceptionOutputs result;
-  result.logits = call(input, [&](const Tensor& given) {
-    result = compute(given, true);
-    return result.logits;
-  });
-  return result;
-}
-
-std::shared_ptr<Inception3> inception_v3(const Inception3Options& options) {
-  return std::make_shared<Inception3>(options);
+  return nn::call_with_outputs(*this, input, &InceptionOutputs::logits,
+                               [this](const Tensor& given) { return compute(given, true); });
 }
 
 }  // namespace hvd::models

@@ -1,14 +1,9 @@
 #include "horovod_cpp/nn/models/models.h"
 
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/init.h"
-#include "horovod_cpp/nn/layers/basic.h"
-#include "horovod_cpp/nn/layers/convolution.h"
-#include "horovod_cpp/nn/layers/normalization.h"
 
 namespace hvd::models {
 
@@ -31,10 +26,6 @@ AlexNet::AlexNet(const AlexNetOptions& options) {
 Tensor AlexNet::forward(const Tensor& input) {
   const Tensor pooled = (*avgpool)((*features)(input));
   return (*classifier)(pooled.flatten(1));
-}
-
-std::shared_ptr<AlexNet> alexnet(const AlexNetOptions& options) {
-  return std::make_shared<AlexNet>(options);
 }
 
 namespace {
@@ -146,24 +137,8 @@ Tensor ResNet::forward(const Tensor& input) {
   return (*fc)((*avgpool)(value).flatten(1));
 }
 
-std::shared_ptr<ResNet> resnet18(const ResNetOptions& options) {
-  return std::make_shared<ResNet>(ResNet::Block::kBasic, ResNet::Stages{2, 2, 2, 2}, options);
-}
-
-std::shared_ptr<ResNet> resnet34(const ResNetOptions& options) {
-  return std::make_shared<ResNet>(ResNet::Block::kBasic, ResNet::Stages{3, 4, 6, 3}, options);
-}
-
-std::shared_ptr<ResNet> resnet50(const ResNetOptions& options) {
-  return std::make_shared<ResNet>(ResNet::Block::kBottleneck, ResNet::Stages{3, 4, 6, 3}, options);
-}
-
 namespace {
 
-constexpr VGG::Stages kVGG11 = {1, 1, 2, 2, 2};
-constexpr VGG::Stages kVGG13 = {2, 2, 2, 2, 2};
-constexpr VGG::Stages kVGG16 = {2, 2, 3, 3, 3};
-constexpr VGG::Stages kVGG19 = {2, 2, 4, 4, 4};
 constexpr std::array<std::int64_t, 5> kWidths = {64, 128, 256, 512, 512};
 
 nn::Sequential make_features(const VGG::Stages& stages, bool batch_norm) {
@@ -214,38 +189,6 @@ VGG::VGG(const Stages& stages, bool batch_norm, const VGGOptions& options) {
 Tensor VGG::forward(const Tensor& input) {
   const Tensor pooled = (*avgpool)((*features)(input));
   return (*classifier)(pooled.flatten(1));
-}
-
-std::shared_ptr<VGG> vgg11(const VGGOptions& options) {
-  return std::make_shared<VGG>(kVGG11, false, options);
-}
-
-std::shared_ptr<VGG> vgg11_bn(const VGGOptions& options) {
-  return std::make_shared<VGG>(kVGG11, true, options);
-}
-
-std::shared_ptr<VGG> vgg13(const VGGOptions& options) {
-  return std::make_shared<VGG>(kVGG13, false, options);
-}
-
-std::shared_ptr<VGG> vgg13_bn(const VGGOptions& options) {
-  return std::make_shared<VGG>(kVGG13, true, options);
-}
-
-std::shared_ptr<VGG> vgg16(const VGGOptions& options) {
-  return std::make_shared<VGG>(kVGG16, false, options);
-}
-
-std::shared_ptr<VGG> vgg16_bn(const VGGOptions& options) {
-  return std::make_shared<VGG>(kVGG16, true, options);
-}
-
-std::shared_ptr<VGG> vgg19(const VGGOptions& options) {
-  return std::make_shared<VGG>(kVGG19, false, options);
-}
-
-std::shared_ptr<VGG> vgg19_bn(const VGGOptions& options) {
-  return std::make_shared<VGG>(kVGG19, true, options);
 }
 
 }  // namespace hvd::models

@@ -15,30 +15,8 @@
 
 namespace hvd::models {
 
-// -- what GoogLeNet and Inception v3 are made of
-
-// relu(bn(conv(x))): a convolution without bias and a BatchNorm with an eps of 0.001.
-class BasicConv2d : public nn::Module {
- public:
-  BasicConv2d(std::int64_t in_channels, std::int64_t out_channels, IntPair kernel_size,
-              IntPair stride = 1, ConvPadding padding = 0);
-  Tensor forward(const Tensor& input) override;
-
-  std::shared_ptr<nn::Conv2d> conv;
-  std::shared_ptr<nn::BatchNorm2d> bn;
-};
-
 // Modules one after the other, whatever their names are and whoever holds them.
 using Chain = std::vector<std::shared_ptr<nn::Module>>;
-Tensor run_chain(const Chain& chain, const Tensor& input);
-
-// Weights of all convolutions and linear layers: a normal distribution of deviation `std` without
-// what lies outside [-2, 2]. Biases start as PyTorch's.
-void initialise_truncated(const nn::Module& model, double std);
-
-// From images normalised with ImageNet's means and deviations, channel by channel, to images
-// normalised with 0.5 and 0.5: what weights that came from TensorFlow expect.
-Tensor to_tensorflow_range(const Tensor& images);
 
 // Calls `function` on every `Layer` below `model`, in the order of registration.
 template <std::derived_from<nn::Module> Layer, std::invocable<Layer&> Function>
@@ -69,7 +47,9 @@ class AlexNet : public nn::Module {
   std::shared_ptr<nn::Sequential> classifier;
 };
 
-std::shared_ptr<AlexNet> alexnet(const AlexNetOptions& options = {});
+inline std::shared_ptr<AlexNet> alexnet(const AlexNetOptions& options = {}) {
+  return std::make_shared<AlexNet>(options);
+}
 
 // Simonyan, Zisserman: "Very deep convolutional networks for large-scale image recognition", ICLR
 // 2015; BatchNorm after each convolution in the _bn variants. Parameter names, layout and
@@ -99,14 +79,18 @@ class VGG : public nn::Module {
   std::shared_ptr<nn::Module> classifier;
 };
 
-std::shared_ptr<VGG> vgg11(const VGGOptions& options = {});
-std::shared_ptr<VGG> vgg11_bn(const VGGOptions& options = {});
-std::shared_ptr<VGG> vgg13(const VGGOptions& options = {});
-std::shared_ptr<VGG> vgg13_bn(const VGGOptions& options = {});
-std::shared_ptr<VGG> vgg16(const VGGOptions& options = {});
-std::shared_ptr<VGG> vgg16_bn(const VGGOptions& options = {});
-std::shared_ptr<VGG> vgg19(const VGGOptions& options = {});
-std::shared_ptr<VGG> vgg19_bn(const VGGOptions& options = {});
+struct VGGVariant {
+  std::shared_ptr<VGG> operator()(const VGGOptions& options = {}) const {
+    return std::make_shared<VGG>(stages, batch_norm, options);
+  }
+  VGG::Stages stages;
+  bool batch_norm = false;
+};
+
+inline constexpr VGGVariant vgg11{{1, 1, 2, 2, 2}}, vgg11_bn{{1, 1, 2, 2, 2}, true};
+inline constexpr VGGVariant vgg13{{2, 2, 2, 2, 2}}, vgg13_bn{{2, 2, 2, 2, 2}, true};
+inline constexpr VGGVariant vgg16{{2, 2, 3, 3, 3}}, vgg16_bn{{2, 2, 3, 3, 3}, true};
+inline constexpr VGGVariant vgg19{{2, 2, 4, 4, 4}}, vgg19_bn{{2, 2, 4, 4, 4}, true};
 
 // He, Zhang, Ren, Sun: "Deep residual learning for image recognition", CVPR 2016. Parameter names,
 // layout and initialisation are torchvision's, which halves images in the 3x3 convolution of a
@@ -127,7 +111,7 @@ struct ResNetOptions {
 class ResNet : public nn::Module {
  public:
   enum class Block { kBasic, kBottleneck };  // two 3x3 convolutions; 1x1, 3x3, 1x1
-  using Stages = std::array<int, 4>;         // blocks a stage
+  using Stages = std::array<int, 4>;         // blocks per stage
 
   ResNet(Block block, const Stages& stages, const ResNetOptions& options);
   Tensor forward(const Tensor& input) override;
@@ -140,17 +124,27 @@ class ResNet : public nn::Module {
   std::shared_ptr<nn::Linear> fc;
 };
 
-std::shared_ptr<ResNet> resnet18(const ResNetOptions& options = {});
-std::shared_ptr<ResNet> resnet34(const ResNetOptions& options = {});
-std::shared_ptr<ResNet> resnet50(const ResNetOptions& options = {});
+struct ResNetVariant {
+  std::shared_ptr<ResNet> operator()(const ResNetOptions& options = {}) const {
+    return std::make_shared<ResNet>(block, stages, options);
+  }
+  ResNet::Block block;
+  ResNet::Stages stages;
+};
+
+inline constexpr ResNetVariant resnet18{ResNet::Block::kBasic, {2, 2, 2, 2}};
+inline constexpr ResNetVariant resnet34{ResNet::Block::kBasic, {3, 4, 6, 3}};
+inline constexpr ResNetVariant resnet50{ResNet::Block::kBottleneck, {3, 4, 6, 3}};
 
 // Szegedy and others: "Going deeper with convolutions", CVPR 2015, with BatchNorm. Parameter names,
 // layout (3x3 kernels where the paper has 5x5 ones) and initialisation are torchvision's.
 
 struct GoogLeNetOptions {
   std::int64_t num_classes = 1000;
-  bool aux_logits = true;        // two more classifiers along the way, for training
-  bool transform_input = false;  // see to_tensorflow_range()
+  bool aux_logits = true;  // two more classifiers along the way, for training
+  // The input is normalised with ImageNet's means and deviations, channel by channel, and the
+  // weights come from TensorFlow, which expects 0.5 and 0.5.
+  bool transform_input = false;
   double dropout = 0.2;
   double dropout_aux = 0.7;
   // Without, weights are left uninitialised: for values that come from a checkpoint.
@@ -168,7 +162,7 @@ class GoogLeNet : public nn::Module {
  public:
   explicit GoogLeNet(const GoogLeNetOptions& options);
   // The logits alone; the auxiliary classifiers do not run.
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override { return compute(input, false).logits; }
   // Between the hooks, as operator(). The usual loss adds those of the auxiliary ones times 0.3.
   GoogLeNetOutputs outputs(const Tensor& input);
 
@@ -185,15 +179,19 @@ class GoogLeNet : public nn::Module {
   Chain to_aux1_, to_aux2_, to_end_;
 };
 
-std::shared_ptr<GoogLeNet> googlenet(const GoogLeNetOptions& options = {});
+inline std::shared_ptr<GoogLeNet> googlenet(const GoogLeNetOptions& options = {}) {
+  return std::make_shared<GoogLeNet>(options);
+}
 
 // Szegedy, Vanhoucke, Ioffe, Shlens, Wojna: "Rethinking the Inception architecture for computer
 // vision", CVPR 2016. Parameter names, layout and initialisation are torchvision's.
 
 struct Inception3Options {
   std::int64_t num_classes = 1000;
-  bool aux_logits = true;        // one more classifier along the way, for training
-  bool transform_input = false;  // see to_tensorflow_range()
+  bool aux_logits = true;  // one more classifier along the way, for training
+  // The input is normalised with ImageNet's means and deviations, channel by channel, and the
+  // weights come from TensorFlow, which expects 0.5 and 0.5.
+  bool transform_input = false;
   double dropout = 0.5;
   // Without, weights are left uninitialised: for values that come from a checkpoint.
   bool init_weights = true;
@@ -210,7 +208,7 @@ class Inception3 : public nn::Module {
  public:
   explicit Inception3(const Inception3Options& options);
   // The logits alone; the auxiliary classifier does not run.
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override { return compute(input, false).logits; }
   // Between the hooks, as operator(). The usual loss adds that of the auxiliary one times 0.4.
   InceptionOutputs outputs(const Tensor& input);
 
@@ -226,6 +224,8 @@ class Inception3 : public nn::Module {
   Chain to_aux_, to_end_;
 };
 
-std::shared_ptr<Inception3> inception_v3(const Inception3Options& options = {});
+inline std::shared_ptr<Inception3> inception_v3(const Inception3Options& options = {}) {
+  return std::make_shared<Inception3>(options);
+}
 
 }  // namespace hvd::models

@@ -14,7 +14,6 @@
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/image_file.h"
-#include "horovod_cpp/data/image_folder.h"
 #include "horovod_cpp/data/transforms.h"
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/tensor/memory.h"

@@ -1,4 +1,4 @@
-#include "horovod_cpp/data/image_folder.h"
+#include "horovod_cpp/data/datasets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

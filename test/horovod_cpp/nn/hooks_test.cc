@@ -1,5 +1,3 @@
-#include "horovod_cpp/nn/hooks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

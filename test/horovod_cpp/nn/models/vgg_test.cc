@@ -11,11 +11,9 @@ namespace hvd {
 namespace models {
 namespace {
 
-using Maker = std::shared_ptr<VGG> (*)(const VGGOptions&);
-
 struct Variant {
   const char* name;
-  Maker make;
+  VGGVariant make;
   std::int64_t parameters;
 };
 

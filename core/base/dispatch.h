@@ -2,13 +2,30 @@
 
 #include <complex>
 #include <cstdint>
-#include <string>
 
 #include "core/base/dtype.h"
 #include "core/base/half.h"
 #include "core/base/status.h"
 
 namespace hvd {
+
+// What is done for every dtype: HVD_DTYPE(its C++ type, its name). Arithmetic of tensors is defined
+// for the first ones; elements of the others are stored, moved, converted and communicated.
+#define HVD_ARITHMETIC_DTYPES   \
+  HVD_DTYPE(std::uint8_t, kU8)  \
+  HVD_DTYPE(std::int32_t, kI32) \
+  HVD_DTYPE(std::int64_t, kI64) \
+  HVD_DTYPE(Float16, kF16)      \
+  HVD_DTYPE(BFloat16, kBF16)    \
+  HVD_DTYPE(float, kF32)        \
+  HVD_DTYPE(double, kF64)
+#define HVD_OTHER_DTYPES               \
+  HVD_DTYPE(std::int8_t, kI8)          \
+  HVD_DTYPE(std::uint16_t, kU16)       \
+  HVD_DTYPE(std::int16_t, kI16)        \
+  HVD_DTYPE(bool, kBool)               \
+  HVD_DTYPE(std::complex<float>, kC64) \
+  HVD_DTYPE(std::complex<double>, kC128)
 
 template <typename T>
 struct TypeTag {
@@ -18,35 +35,15 @@ struct TypeTag {
 // Calls `body(TypeTag<T>{})` with the C++ type of a dtype's elements.
 template <typename Body>
 decltype(auto) dispatch_any(DType dtype, Body&& body) {
+#define HVD_DTYPE(type, name) \
+  case DType::name:           \
+    return body(TypeTag<type>{});
   switch (dtype) {
-    case DType::kU8:
-      return body(TypeTag<std::uint8_t>{});
-    case DType::kI8:
-      return body(TypeTag<std::int8_t>{});
-    case DType::kU16:
-      return body(TypeTag<std::uint16_t>{});
-    case DType::kI16:
-      return body(TypeTag<std::int16_t>{});
-    case DType::kI32:
-      return body(TypeTag<std::int32_t>{});
-    case DType::kI64:
-      return body(TypeTag<std::int64_t>{});
-    case DType::kF16:
-      return body(TypeTag<Float16>{});
-    case DType::kBF16:
-      return body(TypeTag<BFloat16>{});
-    case DType::kF32:
-      return body(TypeTag<float>{});
-    case DType::kF64:
-      return body(TypeTag<double>{});
-    case DType::kBool:
-      return body(TypeTag<bool>{});
-    case DType::kC64:
-      return body(TypeTag<std::complex<float>>{});
-    case DType::kC128:
-      return body(TypeTag<std::complex<double>>{});
+    HVD_ARITHMETIC_DTYPES
+    HVD_OTHER_DTYPES
   }
-  throw InvalidArgumentError("unknown dtype number " + std::to_string(static_cast<int>(dtype)));
+#undef HVD_DTYPE
+  throw InvalidArgumentError("unknown dtype number ", static_cast<int>(dtype));
 }
 
 }  // namespace hvd

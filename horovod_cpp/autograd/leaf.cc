@@ -1,11 +1,14 @@
-// The members of Tensor that concern its place in the graph, and grad_memory.h.
+// The members of Tensor that concern its place in the graph, grad_memory.h and row_gradient.h.
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/node.h"
 #include "horovod_cpp/tensor/device.h"
+#include "horovod_cpp/tensor/kernels/indexing/indexing.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
@@ -22,9 +25,8 @@ void check_gradient(const char* function, const Tensor& leaf, const Tensor& grad
   if (grad.shape() == leaf.shape() && grad.dtype() == leaf.dtype()) {
     return require_same_device(function, leaf, grad);
   }
-  throw InvalidArgumentError(std::string(function) + ": " + to_string(grad.shape()) + " " +
-                             std::string(name_of(grad.dtype())) + " for a tensor " +
-                             to_string(leaf.shape()) + " " + std::string(name_of(leaf.dtype())));
+  throw InvalidArgumentError(function, ": ", grad.shape(), " ", grad.dtype(), " for a tensor ",
+                             leaf.shape(), " ", leaf.dtype());
 }
 
 std::function<void()> add_hook(const Tensor& leaf,
@@ -55,8 +57,8 @@ Tensor& Tensor::requires_grad_(bool value) {
     throw InvalidArgumentError("requires_grad_: only leaves can change it; use detach()");
   }
   if (value && !is_floating(dtype())) {
-    throw InvalidArgumentError("requires_grad_: only floating dtypes have gradients, not " +
-                               std::string(name_of(dtype())));
+    throw InvalidArgumentError("requires_grad_: only floating dtypes have gradients, not ",
+                               dtype());
   }
   if (value || record() != nullptr) own_record(*this).requires_grad = value;
   return *this;
@@ -84,7 +86,7 @@ Tensor grad_memory(const Tensor& leaf) {
 void set_grad_memory(const Tensor& leaf, Tensor memory) {
   check_gradient("set_grad_memory", leaf, memory);
   if (memory.defined() && !memory.is_contiguous()) {
-    throw InvalidArgumentError("set_grad_memory: a tensor of shape " + to_string(memory.shape()) +
+    throw InvalidArgumentError("set_grad_memory: a tensor of shape ", memory.shape(),
                                " that is not contiguous");
   }
   if (!memory.defined() && leaf.record() == nullptr) return;
@@ -128,4 +130,119 @@ Tensor Tensor::detach() const {
   return kernels::alias(*this);
 }
 
+namespace {
+
+void check(const Tensor& leaf, const Tensor& rows, const Tensor& values) {
+  Shape expected = leaf.shape();
+  bool fits = leaf.is_leaf() && leaf.record() != nullptr && !expected.empty() && rows.dim() == 1 &&
+              rows.dtype() == DType::kI64 && values.dtype() == leaf.dtype();
+  if (fits) expected[0] = rows.numel();
+  if (!fits || values.shape() != expected) {
+    throw InvalidArgumentError("add_row_gradient: rows ", rows.shape(), " and values ",
+                               values.shape(), " for a tensor ", leaf.shape());
+  }
+  for (const double row : rows.to_vector()) {
+    if (row >= 0 && row < static_cast<double>(leaf.size(0))) continue;
+    throw InvalidArgumentError("add_row_gradient: row ", row, " of a tensor ", leaf.shape());
+  }
+}
+
+}  // namespace
+
+RowGradient coalesce(const RowGradient& gradient) {
+  const Tensor rows = kernels::contiguous(gradient.rows);
+  std::map<std::int64_t, std::int64_t> places;
+  for (std::int64_t i = 0; i < rows.numel(); ++i) places[rows.data<std::int64_t>()[i]] = 0;
+  std::vector<std::int64_t> kept;
+  for (auto& [row, place] : places) {
+    place = static_cast<std::int64_t>(kept.size());
+    kept.push_back(row);
+  }
+  std::vector<std::int64_t> targets;
+  for (std::int64_t i = 0; i < rows.numel(); ++i) {
+    targets.push_back(places.at(rows.data<std::int64_t>()[i]));
+  }
+  Shape shape = gradient.values.shape();
+  shape[0] = static_cast<std::int64_t>(kept.size());
+  const RowGradient result = {Tensor::from(kept, {shape[0]}),
+                              Tensor::zeros(shape, gradient.values.dtype())};
+  kernels::add_rows(result.values, Tensor::from(targets, {rows.numel()}), gradient.values);
+  return result;
+}
+
+std::optional<RowGradient> row_gradient(const Tensor& leaf) {
+  const auto& place = leaf.record();
+  if (place == nullptr) return std::nullopt;
+  autograd::require_unlocked(*place);
+  if (place->rows.empty() || place->grad.defined()) return std::nullopt;
+  if (place->rows.size() > 1) {
+    std::vector<std::int64_t> rows;
+    for (const RowGradient& part : place->rows) {
+      const std::int64_t* first = part.rows.data<std::int64_t>();
+      rows.insert(rows.end(), first, first + part.rows.numel());
+    }
+    Shape shape = leaf.shape();
+    shape[0] = static_cast<std::int64_t>(rows.size());
+    const Tensor values = Tensor::empty(shape, leaf.dtype());
+    std::int64_t at = 0;
+    for (const RowGradient& part : place->rows) {
+      kernels::copy_into(values.slice(0, at, at + part.rows.numel()), part.values);
+      at += part.rows.numel();
+    }
+    place->rows = {coalesce({Tensor::from(rows, {shape[0]}), values})};
+  }
+  return place->rows.front();
+}
+
+Tensor gradient_values(const Tensor& leaf) {
+  const auto rows = row_gradient(leaf);
+  return rows ? rows->values : leaf.grad();
+}
+
+void expect_row_gradients(const Tensor& leaf) {
+  if (!leaf.is_leaf() || !leaf.requires_grad() || leaf.dim() == 0) {
+    throw InvalidArgumentError("expect_row_gradients: a tensor ", leaf.shape(),
+                               " that has no rows or is not a leaf that requires grad");
+  }
+  leaf.record()->expects_rows = true;
+}
+
+bool expects_row_gradients(const Tensor& leaf) {
+  return leaf.record() != nullptr && leaf.record()->expects_rows;
+}
+
+void add_row_gradient(const Tensor& leaf, const Tensor& rows, const Tensor& values) {
+  check(leaf, rows, values);
+  leaf.record()->rows.push_back(coalesce({rows, values}));
+}
+
+namespace autograd {
+
+bool& delivers_to_leaves() {
+  thread_local bool delivers = false;
+  return delivers;
+}
+
+bool takes_rows(const Tensor& leaf) {
+  const auto& place = leaf.record();
+  return delivers_to_leaves() && !place->grad_memory.defined() && !place->grad.defined();
+}
+
+void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values) {
+  call_hooks(leaf.record()->before_hooks, leaf);
+  add_row_gradient(leaf, rows, values);
+  leaf.record()->rows_arrived = true;
+}
+
+void make_dense(const Tensor& leaf) {
+  Record& place = *leaf.record();
+  if (place.rows.empty()) return;
+  if (!place.grad.defined()) place.grad = Tensor::zeros(leaf.shape(), leaf.dtype());
+  for (const RowGradient& part : place.rows) {
+    kernels::add_rows(place.grad, part.rows, part.values);
+  }
+  place.rows.clear();
+}
+
+}  // namespace autograd
 }  // namespace hvd

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <string>
 #include <tuple>
 #include <utility>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/impl.h"
 
@@ -91,8 +89,7 @@ void clear_autocast_cache() noexcept {
 AutocastGuard::AutocastGuard(DType dtype, bool enabled, bool cache_enabled)
     : dtype_(state.dtype), enabled_(state.enabled), cache_enabled_(state.cache_enabled) {
   if (!hvd::is_half(dtype)) {
-    throw InvalidArgumentError("autocast: dtype " + std::string(name_of(dtype)) +
-                               ": expected bfloat16 or float16");
+    throw InvalidArgumentError("autocast: dtype ", dtype, ": expected bfloat16 or float16");
   }
   state.dtype = dtype;
   state.enabled = enabled;
@@ -117,6 +114,10 @@ Tensor cast(const Tensor& a, DType dtype) {
 
 Tensor widened(const Tensor& a) {
   return is_half(a) ? cast(a, DType::kF32) : a;
+}
+
+Tensor rounded_back(const Tensor& result, const Tensor& operand) {
+  return state.enabled ? result : cast(result, operand.dtype());
 }
 
 Tensor lowered(const Tensor& a) {

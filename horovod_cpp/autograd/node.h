@@ -84,32 +84,27 @@ class Saved {
   bool is_result_ = false;
 };
 
-// While one lives, `node` is what this thread runs the Backward of.
-class RunningNode {
+// While one lives, a variable has another value.
+template <typename T>
+class Scoped {
  public:
-  explicit RunningNode(const std::shared_ptr<Node>& node);
-  ~RunningNode();
-  RunningNode(const RunningNode&) = delete;
-  RunningNode& operator=(const RunningNode&) = delete;
+  Scoped(T& variable, T value) : variable_(variable), previous_(std::exchange(variable, value)) {}
+  ~Scoped() { variable_ = previous_; }
+  Scoped(const Scoped&) = delete;
+  Scoped& operator=(const Scoped&) = delete;
 
  private:
-  const std::shared_ptr<Node>* previous_;
+  T& variable_;
+  const T previous_;
 };
+
+// What this thread runs the Backward of; null if nothing.
+const std::shared_ptr<Node>*& running_node();
 
 bool requires_grad(const Tensor& tensor);
 
-// While one lives, the backward pass of this thread does (or does not) end at the leaves' grad(),
-// without a graph of its own.
-class DeliveryScope {
- public:
-  explicit DeliveryScope(bool to_leaves);
-  ~DeliveryScope();
-  DeliveryScope(const DeliveryScope&) = delete;
-  DeliveryScope& operator=(const DeliveryScope&) = delete;
-
- private:
-  bool previous_;
-};
+// Whether the backward pass of this thread ends at the leaves' grad(), without a graph of its own.
+bool& delivers_to_leaves();
 
 // Whether the pass that runs may call deliver_rows() instead of returning a gradient.
 bool takes_rows(const Tensor& leaf);

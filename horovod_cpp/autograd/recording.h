@@ -1,9 +1,13 @@
 #pragma once
 
+#include <array>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
+#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
 // How the functions of this folder record themselves: their gradients are made of recorded
 // functions, so that they can be differentiated as often as one likes.
@@ -19,16 +23,38 @@ Tensor operand(double value, const Tensor& other);
 // fractions would be lost.
 Tensor operand(const Tensor& value, const Tensor& other);
 
+// Records a function of several operands, undefined ones too. For each operand one of `of` gives
+// its gradient, which is asked for only where it is wanted.
+template <typename... Of>
+Tensor recorded(Tensor result, const char* name,
+                const std::array<const Tensor*, sizeof...(Of)>& operands, Of... of) {
+  std::vector<Edge> edges;
+  std::array<bool, sizeof...(Of)> wanted{};
+  bool any = false;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    wanted[i] = should_record({operands[i]});
+    any = any || wanted[i];
+  }
+  if (!any) return result;
+  for (const Tensor* operand : operands) edges.push_back(edge_to(*operand));
+  return record(
+      std::move(result), name, std::move(edges),
+      [wanted, of = std::tuple(std::move(of)...)](const Tensor& gradient) {
+        std::vector<Tensor> gradients(sizeof...(Of));
+        const auto fill = [&]<std::size_t... I>(std::index_sequence<I...>) {
+          ((wanted[I] ? static_cast<void>(gradients[I] = std::get<I>(of)(gradient)) : void()), ...);
+        };
+        fill(std::index_sequence_for<Of...>());
+        return gradients;
+      },
+      Order::kAny);
+}
+
 // Records a function of one operand. `backward` gives the operand's gradient, in its shape.
 template <typename Function>
 Tensor mapped(const Tensor& a, Tensor result, const char* name, Function backward) {
-  if (!should_record({&a}) || !is_floating(result.dtype())) return result;
-  return record(
-      std::move(result), name, {edge_to(a)},
-      [backward = std::move(backward)](const Tensor& gradient) {
-        return std::vector<Tensor>{backward(gradient)};
-      },
-      Order::kAny);
+  if (!is_floating(result.dtype())) return result;
+  return recorded(std::move(result), name, {&a}, std::move(backward));
 }
 
 // Records a combination of two broadcast operands. `left` and `right` give the gradient of each in
@@ -36,17 +62,10 @@ Tensor mapped(const Tensor& a, Tensor result, const char* name, Function backwar
 template <typename Left, typename Right>
 Tensor combined(const Tensor& a, const Tensor& b, Tensor result, const char* name, Left left,
                 Right right) {
-  if (!should_record({&a, &b})) return result;
-  return record(
-      std::move(result), name, {edge_to(a), edge_to(b)},
-      [=, a_shape = a.shape(), b_shape = b.shape(), a_wanted = requires_grad(a),
-       b_wanted = requires_grad(b)](const Tensor& gradient) {
-        std::vector<Tensor> gradients(2);
-        if (a_wanted) gradients[0] = sum_to(left(gradient), a_shape);
-        if (b_wanted) gradients[1] = sum_to(right(gradient), b_shape);
-        return gradients;
-      },
-      Order::kAny);
+  return recorded(
+      std::move(result), name, {&a, &b},
+      [=, shape = a.shape()](const Tensor& gradient) { return sum_to(left(gradient), shape); },
+      [=, shape = b.shape()](const Tensor& gradient) { return sum_to(right(gradient), shape); });
 }
 
 // `value`, which was computed from what `input` leads to, as a function of it: for a Backward that
@@ -65,5 +84,43 @@ Tensor function_of(const Edge& input, const Tensor& value, const char* name, Fun
 inline Saved saved_for(const Tensor& other, const Tensor& value) {
   return requires_grad(other) ? Saved(value) : Saved();
 }
+
+// -- how functions find the dtype they compute in; modes.h has the rules. Undefined tensors pass.
+
+inline bool is_half(const Tensor& a) {
+  return a.defined() && hvd::is_half(a.dtype());
+}
+
+// Tensor::to that keeps the layout, and gradients of the layout they come in.
+Tensor cast(const Tensor& a, DType dtype);
+// Half types as float32.
+Tensor widened(const Tensor& a);
+// The operand of a product: cast if this is a region.
+Tensor lowered(const Tensor& a);
+
+// Whether an operation that belongs into float32 has to cast this operand first.
+inline bool raises(const Tensor& a) {
+  return is_autocast_enabled() && is_half(a);
+}
+
+// Whether an operation of several operands computes in float32 in the place of a half type: in a
+// region if one of them is half; elsewhere if all are of one half dtype.
+bool computes_in_float32(std::initializer_list<const Tensor*> operands);
+
+// Whether operands of different floating dtypes are to meet in the wider one.
+bool mixes(const Tensor& a, const Tensor& b);
+DType wider(DType a, DType b);
+
+template <typename Function>
+Tensor mixed(const Tensor& a, const Tensor& b, Function function) {
+  const DType dtype = wider(a.dtype(), b.dtype());
+  return function(cast(a, dtype), cast(b, dtype));
+}
+
+// As they are, but for those that mix.
+std::vector<Tensor> in_one_dtype(std::vector<Tensor> parts);
+
+// A float32 result of a half operand, rounded back; in a region it stays float32.
+Tensor rounded_back(const Tensor& result, const Tensor& operand);
 
 }  // namespace hvd::autograd

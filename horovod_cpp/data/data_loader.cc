@@ -16,6 +16,7 @@
 #include "core/system/engine_thread.h"
 #include "horovod_cpp/data/image_ops.h"
 #include "horovod_cpp/data/transforms.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd::data {
 namespace {
@@ -46,7 +47,7 @@ Tensor stack_field(const std::vector<Sample>& samples, std::size_t field) {
   if (bytes == 0) return batch;
   auto* to = static_cast<std::byte*>(batch.data());
   for (const Sample& sample : samples) {
-    std::memcpy(to, sample[field].contiguous().data(), bytes);
+    std::memcpy(to, kernels::contiguous(sample[field]).data(), bytes);
     to += bytes;
   }
   return batch;

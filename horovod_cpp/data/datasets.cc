@@ -14,13 +14,15 @@
 #include "core/base/tensor_view.h"
 #include "horovod_cpp/data/image_file.h"
 #include "horovod_cpp/data/image_ops.h"
+#include "horovod_cpp/tensor/layout.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd::data {
 
 namespace fs = std::filesystem;
 
 ImageDataset::ImageDataset(Tensor images, Tensor labels, PixelFormat format)
-    : images_(images.contiguous()), labels_(labels.contiguous()), format_(format) {
+    : images_(kernels::contiguous(images)), labels_(kernels::contiguous(labels)), format_(format) {
   if (images_.dtype() != DType::kU8 || images_.dim() != 4) {
     throw InvalidArgumentError("ImageDataset: images are ", describe(images_),
                                ": expected uint8 [n, channels, height, width]");
@@ -33,8 +35,8 @@ ImageDataset::ImageDataset(Tensor images, Tensor labels, PixelFormat format)
 
 Sample ImageDataset::get(std::int64_t index) const {
   check_index(index, size());
-  const Tensor stored = images_.select(0, index);
-  const Tensor label = labels_.select(0, index);
+  const Tensor stored = kernels::select(images_, 0, index);
+  const Tensor label = kernels::select(labels_, 0, index);
   if (format_ == PixelFormat::kU8) return {stored, label};
   return {unit_floats(stored), label};
 }
@@ -61,7 +63,7 @@ Sample TensorDataset::get(std::int64_t index) const {
   check_index(index, size());
   Sample sample;
   sample.reserve(tensors_.size());
-  for (const Tensor& tensor : tensors_) sample.push_back(tensor.select(0, index));
+  for (const Tensor& tensor : tensors_) sample.push_back(kernels::select(tensor, 0, index));
   return sample;
 }
 
@@ -250,7 +252,9 @@ ImageDataset read_idx_images(const std::string& images_path, const std::string& 
     throw InvalidArgumentError(images_path, " holds ", images.size(0), " images, but ", labels_path,
                                " holds ", labels.size(0), " labels");
   }
-  return ImageDataset(images.unsqueeze(1), labels.to(DType::kI64), format);
+  Shape shape = images.shape();
+  shape.insert(shape.begin() + 1, 1);
+  return ImageDataset(kernels::reshape(images, shape), kernels::to(labels, DType::kI64), format);
 }
 
 namespace {

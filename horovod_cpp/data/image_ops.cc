@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd::data {
 namespace {
@@ -32,7 +33,7 @@ std::string describe(const Tensor& tensor) {
 }
 
 Tensor unit_floats(const Tensor& bytes) {
-  const Tensor dense = bytes.contiguous();
+  const Tensor dense = kernels::contiguous(bytes);
   Tensor result = Tensor::empty(dense.shape());
   const auto* from = dense.data<std::uint8_t>();
   auto* to = result.data<float>();
@@ -53,7 +54,7 @@ void check_image(const Tensor& image, const char* caller) {
 Tensor crop(const Tensor& image, std::int64_t top, std::int64_t left, std::int64_t height,
             std::int64_t width, const char* caller) {
   check_image(image, caller);
-  const Tensor whole = image.contiguous();
+  const Tensor whole = kernels::contiguous(image);
   Tensor piece = Tensor::empty({whole.size(0), height, width}, whole.dtype());
   const auto item = static_cast<std::int64_t>(size_of(whole.dtype()));
   const std::int64_t rows = whole.size(1);
@@ -82,7 +83,7 @@ Tensor crop(const Tensor& image, std::int64_t top, std::int64_t left, std::int64
 
 Tensor flip_horizontal(const Tensor& image, const char* caller) {
   check_image(image, caller);
-  const Tensor from = image.contiguous();
+  const Tensor from = kernels::contiguous(image);
   Tensor to = Tensor::empty(from.shape(), from.dtype());
   switch (size_of(from.dtype())) {
     case 1:
@@ -229,9 +230,11 @@ Tensor resize_both(const Tensor& image, std::int64_t height, std::int64_t width)
 
 Tensor resize(const Tensor& image, std::int64_t height, std::int64_t width, const char* caller) {
   check_image(image, caller);
-  if (image.size(1) == height && image.size(2) == width) return image.clone();
-  if (image.dtype() == DType::kU8) return resize_both<Bytes>(image.contiguous(), height, width);
-  if (image.dtype() == DType::kF32) return resize_both<Floats>(image.contiguous(), height, width);
+  if (image.size(1) == height && image.size(2) == width) return kernels::clone(image);
+  if (image.dtype() == DType::kU8)
+    return resize_both<Bytes>(kernels::contiguous(image), height, width);
+  if (image.dtype() == DType::kF32)
+    return resize_both<Floats>(kernels::contiguous(image), height, width);
   refuse_dtype(image, caller);
 }
 
@@ -259,7 +262,7 @@ Tensor changed(const Tensor& image, const char* caller, Use use) {
   if (image.size(0) != 1 && image.size(0) != 3) {
     throw InvalidArgumentError(caller, ": takes one channel or three, got ", image.shape());
   }
-  Tensor copy = image.clone();
+  Tensor copy = kernels::clone(image);
   const std::int64_t pixels = copy.size(1) * copy.size(2);
   if (copy.dtype() == DType::kU8) {
     use(copy.data<std::uint8_t>(), pixels, copy.size(0));

@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/data/image_ops.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd::data {
 namespace {
@@ -219,7 +220,7 @@ Tensor Normalize::operator()(const Tensor& image) const {
     throw InvalidArgumentError("Normalize: takes float32 (see ToTensor) with ", mean_.size(),
                                " channels, got ", describe(image));
   }
-  const Tensor whole = image.contiguous();
+  const Tensor whole = kernels::contiguous(image);
   Tensor result = Tensor::empty(whole.shape());
   const std::int64_t pixels = whole.size(1) * whole.size(2);
   const float* from = whole.data<float>();

@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
@@ -133,8 +133,7 @@ Tensor alone(const BatchNorm& layer, const Tensor& input, double momentum) {
 // Half types are normalised in float32 and rounded; so are their parameters.
 Tensor joined(const BatchNorm& layer, const Tensor& input, double momentum, const ProcessSet& set) {
   if (autograd::is_half(input)) {
-    return autograd::through_float32(
-        input, [&](const Tensor& wide) { return joined(layer, wide, momentum, set); });
+    return autograd::cast(joined(layer, autograd::widened(input), momentum, set), input.dtype());
   }
   const std::int64_t channels = input.size(1);
   shapes::require_float(input, "SyncBatchNorm");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd::io {
 namespace {
@@ -59,7 +60,7 @@ std::string checksum_of(const std::string& name, const Tensor& tensor) {
   sum.add(name);
   sum.add(name_of(tensor.dtype()));
   sum.add(to_string(tensor.shape()));
-  const Tensor dense = tensor.detach().cpu().contiguous();
+  const Tensor dense = kernels::contiguous(kernels::to_device(tensor, {}));
   sum.add(dense.data(), bytes_of(dense));
   return sum.hex();
 }

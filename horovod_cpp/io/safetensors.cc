@@ -23,6 +23,7 @@
 #include "core/base/tensor_view.h"
 #include "core/base/unique_fd.h"
 #include "core/system/files.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/memory.h"
 
 namespace hvd::io {
@@ -371,7 +372,7 @@ void save(const std::string& path, const NamedTensors& tensors, const Metadata& 
   file.write(&length, sizeof length);
   file.write(json.data(), json.size());
   for (const auto& [name, tensor] : tensors) {
-    const Tensor dense = tensor.detach().cpu().contiguous();
+    const Tensor dense = kernels::contiguous(kernels::to_device(tensor, {}));
     file.write(dense.data(), size_in_file(dense));
   }
   file.commit();

@@ -1,21 +1,12 @@
 #include "horovod_cpp/nn/functional.h"
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
 
 namespace hvd::nn::functional {
 
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
-  const IntPair kernel = options.kernel_size;
-  const IntPair stride = options.stride;
-  // What hvd::max_pool2d(input, kernel, stride) knows has a vectorised kernel, which lists the
-  // pixels of all windows.
-  constexpr std::int64_t kWidest = 16;
-  const bool plain = kernel.height == kernel.width && stride.height == stride.width &&
-                     kernel.height <= kWidest && stride.height <= kMostExtent &&
-                     options.padding == IntPair(0) && !options.ceil_mode;
-  if (!plain) return hvd::max_pool2d(input, options);
-  return hvd::max_pool2d(input, static_cast<int>(kernel.height), static_cast<int>(stride.height));
+  return hvd::max_pool2d(input, options);
 }
 
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/functions/losses.h"
 
 // What layers and losses compute, as functions under PyTorch's names; the contracts are in the
 // headers above.

@@ -14,44 +14,26 @@ namespace hvd {
 
 template <typename T>
 struct dtype_of;
-template <>
-struct dtype_of<std::uint8_t> : std::integral_constant<DType, DType::kU8> {};
-template <>
-struct dtype_of<std::int32_t> : std::integral_constant<DType, DType::kI32> {};
-template <>
-struct dtype_of<std::int64_t> : std::integral_constant<DType, DType::kI64> {};
-template <>
-struct dtype_of<Float16> : std::integral_constant<DType, DType::kF16> {};
-template <>
-struct dtype_of<BFloat16> : std::integral_constant<DType, DType::kBF16> {};
-template <>
-struct dtype_of<float> : std::integral_constant<DType, DType::kF32> {};
-template <>
-struct dtype_of<double> : std::integral_constant<DType, DType::kF64> {};
-template <>
-struct dtype_of<std::int8_t> : std::integral_constant<DType, DType::kI8> {};
-template <>
-struct dtype_of<std::uint16_t> : std::integral_constant<DType, DType::kU16> {};
-template <>
-struct dtype_of<std::int16_t> : std::integral_constant<DType, DType::kI16> {};
-template <>
-struct dtype_of<bool> : std::integral_constant<DType, DType::kBool> {};
-template <>
-struct dtype_of<std::complex<float>> : std::integral_constant<DType, DType::kC64> {};
-template <>
-struct dtype_of<std::complex<double>> : std::integral_constant<DType, DType::kC128> {};
+#define HVD_DTYPE(type, name) \
+  template <>                 \
+  struct dtype_of<type> : std::integral_constant<DType, DType::name> {};
+HVD_ARITHMETIC_DTYPES
+HVD_OTHER_DTYPES
+#undef HVD_DTYPE
 
-// Arithmetic is defined for these; elements of the others are stored, moved, converted and
-// communicated.
 inline bool has_arithmetic(DType dtype) {
   return is_floating(dtype) || dtype == DType::kU8 || dtype == DType::kI32 || dtype == DType::kI64;
 }
 
 inline void require_arithmetic(DType dtype, const char* function) {
   if (has_arithmetic(dtype)) return;
-  throw InvalidArgumentError(std::string(function) + ": not defined for dtype " +
-                             std::string(name_of(dtype)) + "; convert with to()");
+  throw InvalidArgumentError(function, ": not defined for dtype ", dtype, "; convert with to()");
 }
+
+// The cases of a switch that call `body` with the C++ type.
+#define HVD_DTYPE(type, name) \
+  case DType::name:           \
+    return body(TypeTag<type>{});
 
 // Calls `body(TypeTag<T>{})` with the C++ type of a dtype that has arithmetic. Throws
 // InvalidArgumentError naming `function` and any other dtype.
@@ -59,22 +41,12 @@ template <typename Body>
 decltype(auto) dispatch(DType dtype, const char* function, Body&& body) {
   require_arithmetic(dtype, function);
   switch (dtype) {
-    case DType::kU8:
-      return body(TypeTag<std::uint8_t>{});
-    case DType::kI32:
-      return body(TypeTag<std::int32_t>{});
-    case DType::kI64:
-      return body(TypeTag<std::int64_t>{});
-    case DType::kF16:
-      return body(TypeTag<Float16>{});
-    case DType::kBF16:
-      return body(TypeTag<BFloat16>{});
-    case DType::kF32:
-      return body(TypeTag<float>{});
+    HVD_ARITHMETIC_DTYPES
     default:
-      return body(TypeTag<double>{});
+      throw InternalError("no such dtype");
   }
 }
+#undef HVD_DTYPE
 
 // The same for the two types that kernels compute in; the caller has checked.
 template <typename Body>
@@ -86,15 +58,8 @@ decltype(auto) dispatch_float(DType dtype, Body&& body) {
 // Half types compute in float.
 template <typename T>
 struct compute_type {
-  using type = T;
-};
-template <>
-struct compute_type<Float16> {
-  using type = float;
-};
-template <>
-struct compute_type<BFloat16> {
-  using type = float;
+  static constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+  using type = std::conditional_t<kIsHalf, float, T>;
 };
 
 template <typename T>

@@ -58,7 +58,7 @@ const Table& choose(const std::vector<const Table*>& tables,
     if (table->name == *wanted) return *table;
     names += (names.empty() ? "" : ", ") + std::string(table->name);
   }
-  throw InvalidArgumentError("HVD_ISA='" + *wanted + "': this processor can run " + names);
+  throw InvalidArgumentError("HVD_ISA='", *wanted, "': this processor can run ", names);
 }
 
 const Table& table() {

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/backend.h"
@@ -15,7 +14,9 @@
 #include "horovod_cpp/tensor/loops.h"
 #include "horovod_cpp/tensor/shapes.h"
 
-namespace hvd::kernels {
+namespace hvd {
+namespace kernels {
+
 Tensor rows_of(const Tensor& images) {
   std::vector<std::int64_t> axes(static_cast<std::size_t>(images.dim()), 0);
   std::iota(axes.begin() + 1, axes.end(), 2);
@@ -64,9 +65,7 @@ Tensor channels_last(const Tensor& a) {
   return result;
 }
 
-}  // namespace hvd::kernels
-
-namespace hvd {
+}  // namespace kernels
 
 bool is_expanded(const Tensor& tensor) {
   if (tensor.numel() == 0) return false;
@@ -78,15 +77,24 @@ bool is_expanded(const Tensor& tensor) {
 
 void refuse_expanded(const Tensor& tensor, const char* function) {
   if (!is_expanded(tensor)) return;
-  throw InvalidArgumentError(std::string(function) + ": the tensor (shape " +
-                             to_string(tensor.shape()) +
+  throw InvalidArgumentError(function, ": the tensor (shape ", tensor.shape(),
                              ") is expanded: elements share memory; clone() it first");
 }
 
-}  // namespace hvd
-
-namespace hvd::kernels {
+namespace kernels {
 namespace {
+
+// The bytes from the first to behind the last one.
+std::pair<const std::byte*, const std::byte*> range_of(const Tensor& tensor) {
+  const auto* first = static_cast<const std::byte*>(tensor.address());
+  const std::byte* last = first;
+  const auto unit = static_cast<std::int64_t>(size_of(tensor.dtype()));
+  for (std::size_t i = 0; i < tensor.shape().size(); ++i) {
+    const std::int64_t reach = (tensor.shape()[i] - 1) * tensor.strides()[i] * unit;
+    (reach < 0 ? first : last) += reach;
+  }
+  return {first, last + unit};
+}
 
 // Steps are in elements.
 using CopyRow = void (*)(std::byte* out, std::int64_t step_out, const std::byte* in,
@@ -140,6 +148,19 @@ bool fits(double value) {
 }
 
 }  // namespace
+
+bool may_overlap(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  const auto [a_begin, a_end] = range_of(a);
+  const auto [b_begin, b_end] = range_of(b);
+  return a_begin < b_end && b_begin < a_end;
+}
+
+Tensor in_place_of(const Tensor& place, Shape shape, const Tensor& a, const Tensor& b) {
+  const bool fits = place.defined() && place.shape() == shape && place.dtype() == a.dtype() &&
+                    place.is_contiguous() && !may_overlap(place, a) && !may_overlap(place, b);
+  return fits ? place : Tensor::empty(std::move(shape), a.dtype());
+}
 
 Tensor contiguous(const Tensor& a) {
   return a.is_contiguous() ? a : clone(a);
@@ -208,9 +229,8 @@ void fill(const Tensor& target, double value) {
 
 void copy_into(const Tensor& target, const Tensor& source) {
   if (is_complex(source.dtype()) && !is_complex(target.dtype())) {
-    throw InvalidArgumentError("copy: " + std::string(name_of(source.dtype())) +
-                               " elements would lose their imaginary parts as " +
-                               std::string(name_of(target.dtype())));
+    throw InvalidArgumentError("copy: ", source.dtype(),
+                               " elements would lose their imaginary parts as ", target.dtype());
   }
   backend_of(target).copy_into(target, to_device(source, target.device()));
   bump_version(target);
@@ -220,8 +240,7 @@ void require_fits(double value, DType dtype, const char* function) {
   const bool good =
       dispatch_any(dtype, [&](auto tag) { return fits<typename decltype(tag)::type>(value); });
   if (good) return;
-  throw InvalidArgumentError(std::string(function) + ": " + std::to_string(value) +
-                             " does not fit dtype " + std::string(name_of(dtype)));
+  throw InvalidArgumentError(function, ": ", value, " does not fit dtype ", dtype);
 }
 
 void fill(const Tensor& target, double value) {
@@ -230,4 +249,5 @@ void fill(const Tensor& target, double value) {
   bump_version(target);
 }
 
-}  // namespace hvd::kernels
+}  // namespace kernels
+}  // namespace hvd

@@ -50,6 +50,12 @@ Tensor clone(const Tensor& a);
 Tensor to(const Tensor& a, DType dtype);                  // `a` itself when it has this dtype
 Tensor to_device(const Tensor& a, const Device& device);  // `a` itself when it is there
 
+// Whether an element of one may lie where one of the other does; both are on one device.
+bool may_overlap(const Tensor& a, const Tensor& b);
+// A tensor for a kernel's result of this shape and of a's dtype: `place`, if it is one and lies
+// apart from what the kernel reads, else a new one.
+Tensor in_place_of(const Tensor& place, Shape shape, const Tensor& a, const Tensor& b);
+
 // Broadcasts and converts `source`, of any device, into `target`'s memory, which may not overlap it
 // unless both are the same elements. Complex elements become complex ones only, else
 // InvalidArgumentError.

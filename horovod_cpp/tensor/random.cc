@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
-#include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/device.h"
@@ -120,8 +119,7 @@ void fill_blocks(const Tensor& target, Generator& generator, Make make) {
 template <typename Fill>
 void overwrite(const Tensor& tensor, const char* function, Fill fill) {
   if (!is_floating(tensor.dtype())) {
-    throw InvalidArgumentError(std::string(function) + ": takes a floating dtype, got " +
-                               std::string(name_of(tensor.dtype())));
+    throw InvalidArgumentError(function, ": takes a floating dtype, got ", tensor.dtype());
   }
   refuse_expanded(tensor, function);
   if (tensor.is_contiguous() && is_on_cpu(tensor)) {
@@ -165,8 +163,7 @@ std::vector<std::int64_t> make_room(std::int64_t count) {
   try {
     return std::vector<std::int64_t>(static_cast<std::size_t>(count));
   } catch (const std::exception&) {  // more than the system has, or than a vector may
-    throw OutOfMemoryError("Generator::permutation: no memory for " + std::to_string(count) +
-                           " numbers");
+    throw OutOfMemoryError(str_cat("Generator::permutation: no memory for ", count, " numbers"));
   }
 }
 
@@ -174,7 +171,7 @@ std::vector<std::int64_t> make_room(std::int64_t count) {
 
 std::vector<std::int64_t> Generator::permutation(std::int64_t count) {
   if (count < 0) {
-    throw InvalidArgumentError("Generator::permutation: count " + std::to_string(count));
+    throw InvalidArgumentError("Generator::permutation: count ", count);
   }
   std::vector<std::int64_t> order = make_room(count);
   std::iota(order.begin(), order.end(), 0);
@@ -234,7 +231,7 @@ Tensor randn(Shape shape, DType dtype, Generator& generator) {
 
 Tensor bernoulli(Shape shape, double p, DType dtype, Generator& generator) {
   if (!(p >= 0.0 && p <= 1.0)) {
-    throw InvalidArgumentError("bernoulli: probability " + std::to_string(p));
+    throw InvalidArgumentError("bernoulli: probability ", p);
   }
   Tensor result = Tensor::empty(std::move(shape), dtype);
   fill_blocks(result, generator, [&](const Block& block) {
@@ -247,8 +244,7 @@ Tensor bernoulli(Shape shape, double p, DType dtype, Generator& generator) {
 
 Tensor randint(std::int64_t low, std::int64_t high, Shape shape, Generator& generator) {
   if (low >= high) {
-    throw InvalidArgumentError("randint: no integer in [" + std::to_string(low) + ", " +
-                               std::to_string(high) + ")");
+    throw InvalidArgumentError("randint: no integer in [", low, ", ", high, ")");
   }
   Tensor result = Tensor::empty(std::move(shape), DType::kI64);
   const std::uint64_t range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
@@ -273,8 +269,8 @@ Tensor get_rng_state(const Generator& generator) {
 
 void set_rng_state(const Tensor& state, Generator& generator) {
   if (state.dtype() != DType::kI64 || state.shape() != Shape{2}) {
-    throw InvalidArgumentError("set_rng_state: " + std::string(name_of(state.dtype())) + " " +
-                               to_string(state.shape()) + ", expected int64 [2]");
+    throw InvalidArgumentError("set_rng_state: ", state.dtype(), " ", state.shape(),
+                               ", expected int64 [2]");
   }
   const Tensor words = kernels::contiguous(state);
   const auto* first = words.data<std::int64_t>();

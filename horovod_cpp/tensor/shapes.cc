@@ -22,8 +22,7 @@ std::vector<std::int64_t> row_major_strides(const Shape& shape) {
 
 std::int64_t axis(std::int64_t axis, std::int64_t dim, const char* function) {
   if (axis < -dim || axis >= dim) {
-    throw InvalidArgumentError(std::string(function) + ": axis " + std::to_string(axis) +
-                               " of a tensor with " + std::to_string(dim) + " axes");
+    throw InvalidArgumentError(function, ": axis ", axis, " of a tensor with ", dim, " axes");
   }
   return axis < 0 ? axis + dim : axis;
 }
@@ -34,8 +33,7 @@ std::vector<bool> axis_mask(const std::vector<std::int64_t>& axes, std::int64_t 
   for (const std::int64_t given : axes) {
     const auto index = static_cast<std::size_t>(axis(given, dim, function));
     if (mask[index]) {
-      throw InvalidArgumentError(std::string(function) + ": axis " + std::to_string(given) +
-                                 " is given twice");
+      throw InvalidArgumentError(function, ": axis ", given, " is given twice");
     }
     mask[index] = true;
   }
@@ -52,8 +50,7 @@ Shape broadcast(const Shape& a, const Shape& b, const char* function) {
     if (extent == 1) {
       extent = shorter[i];
     } else if (shorter[i] != 1 && shorter[i] != extent) {
-      throw InvalidArgumentError(std::string(function) + ": shapes " + to_string(a) + " and " +
-                                 to_string(b) + " do not broadcast");
+      throw InvalidArgumentError(function, ": shapes ", a, " and ", b, " do not broadcast");
     }
   }
   return result;
@@ -67,8 +64,7 @@ std::vector<std::int64_t> broadcast_strides(const Shape& shape,
   const std::size_t lead = fits ? target.size() - shape.size() : 0;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (!fits || (shape[i] != target[lead + i] && shape[i] != 1)) {
-      throw InvalidArgumentError(std::string(function) + ": shape " + to_string(shape) +
-                                 " does not broadcast to " + to_string(target));
+      throw InvalidArgumentError(function, ": shape ", shape, " does not broadcast to ", target);
     }
     if (shape[i] == target[lead + i]) result[lead + i] = strides[i];
   }
@@ -89,25 +85,22 @@ Shape reduced(const Shape& shape, const std::vector<bool>& mask, bool keepdim) {
 
 void require_same_dtype(const Tensor& a, const Tensor& b, const char* function) {
   if (a.dtype() != b.dtype()) {
-    throw InvalidArgumentError(std::string(function) + ": dtypes " +
-                               std::string(name_of(a.dtype())) + " and " +
-                               std::string(name_of(b.dtype())) + " differ; convert one with to()");
+    throw InvalidArgumentError(function, ": dtypes ", a.dtype(), " and ", b.dtype(),
+                               " differ; convert one with to()");
   }
 }
 
 void require_float(const Tensor& tensor, const char* function) {
   if (tensor.dtype() != DType::kF32 && tensor.dtype() != DType::kF64) {
     const char* expected = is_floating(tensor.dtype()) ? "float32 or float64" : "a floating dtype";
-    throw InvalidArgumentError(std::string(function) + ": takes " + expected + ", got " +
-                               std::string(name_of(tensor.dtype())));
+    throw InvalidArgumentError(function, ": takes ", expected, ", got ", tensor.dtype());
   }
 }
 
 void require_dim(const Tensor& tensor, std::int64_t dim, const char* function, const char* what) {
   if (tensor.dim() != dim) {
-    throw InvalidArgumentError(std::string(function) + ": " + what + " needs " +
-                               std::to_string(dim) + " axes, got shape " +
-                               to_string(tensor.shape()));
+    throw InvalidArgumentError(function, ": ", what, " needs ", dim, " axes, got shape ",
+                               tensor.shape());
   }
 }
 
@@ -147,8 +140,7 @@ std::optional<Strides> viewed_strides(const Tensor& a, const Shape& shape) {
 Shape inferred_shape(const Shape& shape, const Tensor& a, const char* function) {
   Shape result = shape;
   const auto fail = [&] {
-    throw InvalidArgumentError(std::string(function) + ": shape " + to_string(a.shape()) +
-                               " cannot become " + to_string(shape));
+    throw InvalidArgumentError(function, ": shape ", a.shape(), " cannot become ", shape);
   };
   const auto unknown = std::find(result.begin(), result.end(), -1);
   if (unknown != result.end()) {
@@ -174,8 +166,7 @@ Tensor reshape(const Tensor& a, const Shape& shape) {
 
 Tensor permute(const Tensor& a, const std::vector<std::int64_t>& axes) {
   if (static_cast<std::int64_t>(axes.size()) != a.dim()) {
-    throw InvalidArgumentError("permute: " + std::to_string(axes.size()) + " axes for shape " +
-                               to_string(a.shape()));
+    throw InvalidArgumentError("permute: ", axes.size(), " axes for shape ", a.shape());
   }
   shapes::axis_mask(axes, a.dim(), "permute");  // refuses a repeated one
   Shape shape;
@@ -195,11 +186,10 @@ Tensor slice(const Tensor& a, std::int64_t axis, std::int64_t begin, std::int64_
   const std::int64_t first = begin < 0 ? begin + extent : begin;
   const std::int64_t last = end < 0 ? end + extent : end;
   if (first < 0 || last > extent || first > last) {
-    throw InvalidArgumentError("slice: [" + std::to_string(begin) + ", " + std::to_string(end) +
-                               ") of axis " + std::to_string(axis) + " of shape " +
-                               to_string(a.shape()));
+    throw InvalidArgumentError("slice: [", begin, ", ", end, ") of axis ", axis, " of shape ",
+                               a.shape());
   }
-  if (step < 1) throw InvalidArgumentError("slice: step " + std::to_string(step));
+  if (step < 1) throw InvalidArgumentError("slice: step ", step);
   Shape shape = a.shape();
   shape[at] = first == last ? 0 : (last - first - 1) / step + 1;
   Strides strides = a.strides();
@@ -213,8 +203,7 @@ Tensor select(const Tensor& a, std::int64_t axis, std::int64_t index) {
   const auto at = static_cast<std::size_t>(shapes::axis(axis, a.dim(), "select"));
   const std::int64_t extent = a.shape()[at];
   if (index < -extent || index >= extent) {
-    throw InvalidArgumentError("select: index " + std::to_string(index) + " of axis " +
-                               std::to_string(axis) + " of shape " + to_string(a.shape()));
+    throw InvalidArgumentError("select: index ", index, " of axis ", axis, " of shape ", a.shape());
   }
   const std::int64_t offset = (index < 0 ? index + extent : index) * a.strides()[at];
   Shape shape = a.shape();

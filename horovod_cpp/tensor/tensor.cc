@@ -1,12 +1,14 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <type_traits>
 
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
+#include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -43,9 +45,8 @@ std::shared_ptr<Storage> make_storage(std::int64_t bytes, const Shape& shape, DT
   try {
     return std::make_shared<Storage>(static_cast<std::size_t>(bytes));
   } catch (const std::bad_alloc&) {
-    throw OutOfMemoryError("Tensor::empty: no memory for the " + std::to_string(bytes) +
-                           " bytes of a " + std::string(name_of(dtype)) + " tensor " +
-                           to_string(shape));
+    throw OutOfMemoryError(str_cat("Tensor::empty: no memory for the ", bytes, " bytes of a ",
+                                   dtype, " tensor ", shape));
   }
 }
 
@@ -53,8 +54,7 @@ std::shared_ptr<Storage> make_storage(std::int64_t bytes, const Shape& shape, DT
 void expect_host(const Tensor::Impl& impl) {
   const Device& device = impl.storage->device;
   if (device.kind == DeviceKind::kCpu) return;
-  throw UnsupportedError("a tensor of shape " + to_string(impl.shape) + " is on " +
-                         to_string(device) +
+  throw UnsupportedError("a tensor of shape ", impl.shape, " is on ", to_string(device),
                          ", and this is done on the CPU alone: move it with .cpu() (layers on the "
                          "GPU come later)");
 }
@@ -62,7 +62,7 @@ void expect_host(const Tensor::Impl& impl) {
 std::int64_t bytes_of(const Shape& shape, DType dtype) {
   static_cast<void>(numel_of(shape));  // throws where it is the shape alone
   if (const auto bytes = checked_bytes(shape, dtype)) return *bytes;
-  throw InvalidArgumentError("Tensor::empty: shape " + to_string(shape) + " needs over 2^63 bytes");
+  throw InvalidArgumentError("Tensor::empty: shape ", shape, " needs over 2^63 bytes");
 }
 
 // An owner of `bytes` (not 0) bytes of a device.
@@ -71,9 +71,8 @@ std::shared_ptr<const void> device_memory(const Device& device, std::int64_t byt
   DeviceMemory& memory = memory_of(device);
   void* data = memory.allocate(device.index, static_cast<std::size_t>(bytes));
   if (data == nullptr) {
-    throw OutOfMemoryError("Tensor::empty: no memory on " + to_string(device) + " for the " +
-                           std::to_string(bytes) + " bytes of a " + std::string(name_of(dtype)) +
-                           " tensor " + to_string(shape));
+    throw OutOfMemoryError(str_cat("Tensor::empty: no memory on ", to_string(device), " for the ",
+                                   bytes, " bytes of a ", dtype, " tensor ", shape));
   }
   return {data, [&memory, index = device.index](const void* freed) {
             memory.deallocate(index, const_cast<void*>(freed));
@@ -84,8 +83,7 @@ template <typename T>
 Tensor copy_of(std::span<const T> values, Shape shape) {
   const std::int64_t numel = numel_of(shape);
   if (numel != static_cast<std::int64_t>(values.size())) {
-    throw InvalidArgumentError("Tensor::from: " + std::to_string(values.size()) +
-                               " values for shape " + to_string(shape));
+    throw InvalidArgumentError("Tensor::from: ", values.size(), " values for shape ", shape);
   }
   Tensor result = Tensor::empty(std::move(shape), dtype_of<T>::value);
   if (!values.empty()) std::memcpy(result.data(), values.data(), values.size_bytes());
@@ -102,7 +100,7 @@ Storage::~Storage() {
 
 Tensor::Impl& impl_of(const Tensor& tensor, const char* function) {
   if (!tensor.defined()) {
-    throw InvalidArgumentError(std::string(function) + ": the tensor is undefined");
+    throw InvalidArgumentError(function, ": the tensor is undefined");
   }
   return *static_cast<Tensor::Impl*>(const_cast<void*>(tensor.id()));
 }
@@ -122,17 +120,15 @@ std::uint64_t version_of(const Tensor& tensor) {
   return impl_of(tensor).storage->version.load(std::memory_order_relaxed);
 }
 
-Tensor Tensor::empty(Shape shape, DType dtype) {
-  auto storage = make_storage(bytes_of(shape, dtype), shape, dtype);
-  void* data = storage->data;
-  std::vector<std::int64_t> strides = shapes::row_major_strides(shape);
-  return Tensor(make_impl(std::move(storage), data, std::move(shape), std::move(strides), dtype));
-}
-
 Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
-  if (device.kind == DeviceKind::kCpu) return empty(std::move(shape), dtype);
-  const std::uintptr_t stream = memory_of(device).stream(device.index);
   const std::int64_t bytes = bytes_of(shape, dtype);
+  if (device.kind == DeviceKind::kCpu) {
+    auto storage = make_storage(bytes, shape, dtype);
+    void* data = storage->data;
+    std::vector<std::int64_t> strides = shapes::row_major_strides(shape);
+    return Tensor(make_impl(std::move(storage), data, std::move(shape), std::move(strides), dtype));
+  }
+  const std::uintptr_t stream = memory_of(device).stream(device.index);
   // Without elements there is no memory, but an owner, as for all that is wrapped.
   std::shared_ptr<const void> owner = std::make_shared<Device>(device);
   if (bytes != 0) owner = device_memory(device, bytes, shape, dtype);
@@ -140,14 +136,11 @@ Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
   return wrap_on(device, stream, data, std::move(shape), dtype, std::move(owner));
 }
 
-Tensor Tensor::zeros(Shape shape, DType dtype) {
+Tensor Tensor::zeros(Shape shape, DType dtype, Device device) {
+  if (device.kind != DeviceKind::kCpu) return full(std::move(shape), 0.0, dtype, device);
   Tensor result = empty(std::move(shape), dtype);
   std::memset(result.data(), 0, static_cast<std::size_t>(result.numel()) * size_of(dtype));
   return result;
-}
-
-Tensor Tensor::zeros(Shape shape, DType dtype, Device device) {
-  return full(std::move(shape), 0.0, dtype, device);
 }
 
 Tensor Tensor::ones(Shape shape, DType dtype, Device device) {
@@ -156,16 +149,6 @@ Tensor Tensor::ones(Shape shape, DType dtype, Device device) {
 
 Tensor Tensor::full(Shape shape, double value, DType dtype, Device device) {
   Tensor result = empty(std::move(shape), dtype, device);
-  kernels::fill(result, value);
-  return result;
-}
-
-Tensor Tensor::ones(Shape shape, DType dtype) {
-  return full(std::move(shape), 1.0, dtype);
-}
-
-Tensor Tensor::full(Shape shape, double value, DType dtype) {
-  Tensor result = empty(std::move(shape), dtype);
   kernels::fill(result, value);
   return result;
 }
@@ -203,15 +186,14 @@ Tensor Tensor::wrap(void* data, Shape shape, DType dtype, std::shared_ptr<const 
 Tensor Tensor::wrap_on(Device device, std::uintptr_t stream, void* data, Shape shape, DType dtype,
                        std::shared_ptr<const void> owner, std::vector<std::int64_t> strides) {
   if (data == nullptr && numel_of(shape) != 0) {
-    throw InvalidArgumentError("Tensor::wrap: null memory for shape " + to_string(shape));
+    throw InvalidArgumentError("Tensor::wrap: null memory for shape ", shape);
   }
   if (owner == nullptr) {
     throw InvalidArgumentError("Tensor::wrap: without an owner nothing keeps the memory alive");
   }
   if (strides.empty()) strides = shapes::row_major_strides(shape);
   if (strides.size() != shape.size()) {
-    throw InvalidArgumentError("Tensor::wrap: " + std::to_string(strides.size()) +
-                               " strides for shape " + to_string(shape));
+    throw InvalidArgumentError("Tensor::wrap: ", strides.size(), " strides for shape ", shape);
   }
   auto storage = std::make_shared<Storage>(data, std::move(owner), device, stream);
   return Tensor(make_impl(std::move(storage), data, std::move(shape), std::move(strides), dtype));
@@ -264,31 +246,21 @@ template <typename T>
 T* Tensor::data() const {
   const Impl& impl = impl_of(*this, "data");
   if (impl.dtype != dtype_of<T>::value) {
-    throw InvalidArgumentError("data<" + std::string(name_of(dtype_of<T>::value)) +
-                               ">: the tensor's dtype is " + std::string(name_of(impl.dtype)));
+    throw InvalidArgumentError("data<", dtype_of<T>::value, ">: the tensor's dtype is ",
+                               impl.dtype);
   }
   expect_host(impl);
   return reinterpret_cast<T*>(impl.data);
 }
 
-template std::uint8_t* Tensor::data() const;
-template std::int8_t* Tensor::data() const;
-template std::uint16_t* Tensor::data() const;
-template std::int16_t* Tensor::data() const;
-template bool* Tensor::data() const;
-template std::complex<float>* Tensor::data() const;
-template std::complex<double>* Tensor::data() const;
-template std::int32_t* Tensor::data() const;
-template std::int64_t* Tensor::data() const;
-template Float16* Tensor::data() const;
-template BFloat16* Tensor::data() const;
-template float* Tensor::data() const;
-template double* Tensor::data() const;
+#define HVD_DTYPE(type, name) template type* Tensor::data() const;
+HVD_ARITHMETIC_DTYPES
+HVD_OTHER_DTYPES
+#undef HVD_DTYPE
 
 double Tensor::item() const {
   if (numel() != 1) {
-    throw InvalidArgumentError("item: takes a tensor of one element, got shape " +
-                               to_string(shape()));
+    throw InvalidArgumentError("item: takes a tensor of one element, got shape ", shape());
   }
   return to_vector().front();
 }
@@ -303,7 +275,7 @@ std::vector<double> Tensor::to_vector() const {
 Lease Tensor::lease() const {
   const Impl& impl = impl_of(*this, "lease");
   if (!impl.contiguous) {
-    throw InvalidArgumentError("lease: " + to_string(*this) + " is not contiguous");
+    throw InvalidArgumentError("lease: ", to_string(*this), " is not contiguous");
   }
   return {{impl.data, impl.numel, impl.dtype, device()}, impl.storage};
 }
@@ -355,6 +327,62 @@ bool bitwise_equal(const Tensor& a, const Tensor& b) {
   const Tensor right = kernels::contiguous(kernels::to_device(b, {}));
   const std::size_t bytes = static_cast<std::size_t>(a.numel()) * size_of(a.dtype());
   return bytes == 0 || std::memcmp(left.data(), right.data(), bytes) == 0;
+}
+
+namespace {
+
+// `count` float64 numbers, of which value(i) is the i-th, as `dtype`. The first and the last,
+// between which the others are, fit or it throws.
+template <typename Value>
+Tensor numbers(std::int64_t count, DType dtype, const char* function, Value value) {
+  if (count > 0) {
+    kernels::require_fits(value(std::int64_t{0}), dtype, function);
+    kernels::require_fits(value(count - 1), dtype, function);
+  }
+  Tensor wide = Tensor::empty({count}, DType::kF64);
+  for (std::int64_t i = 0; i < count; ++i) wide.data<double>()[i] = value(i);
+  return kernels::to(wide, dtype);
+}
+
+}  // namespace
+
+Tensor arange(double begin, double end, double step, DType dtype) {
+  const double count = std::ceil((end - begin) / step);
+  if (!(count >= 0.0 && count < 0x1p53)) {
+    throw InvalidArgumentError("arange: from ", begin, " to ", end, " in steps of ", step);
+  }
+  return numbers(static_cast<std::int64_t>(count), dtype, "arange",
+                 [=](std::int64_t i) { return begin + static_cast<double>(i) * step; });
+}
+
+Tensor linspace(double begin, double end, std::int64_t count, DType dtype) {
+  if (count < 0) throw InvalidArgumentError("linspace: ", count, " numbers");
+  const double step = (end - begin) / static_cast<double>(std::max<std::int64_t>(count - 1, 1));
+  return numbers(count, dtype, "linspace", [=](std::int64_t i) {
+    if (i == 0 || i < count / 2) return begin + static_cast<double>(i) * step;
+    return end - static_cast<double>(count - 1 - i) * step;
+  });
+}
+
+Tensor eye(std::int64_t rows, std::int64_t columns, DType dtype) {
+  const std::int64_t width = columns == -1 ? rows : columns;
+  Tensor result = Tensor::zeros({rows, width}, dtype);
+  for (std::int64_t i = 0; i < std::min(rows, width); ++i) {
+    kernels::fill(kernels::select(kernels::select(result, 0, i), 0, i), 1);
+  }
+  return result;
+}
+
+Tensor zeros_like(const Tensor& other) {
+  return Tensor::zeros(other.shape(), other.dtype(), other.device());
+}
+
+Tensor ones_like(const Tensor& other) {
+  return Tensor::ones(other.shape(), other.dtype(), other.device());
+}
+
+Tensor full_like(const Tensor& other, double value) {
+  return Tensor::full(other.shape(), value, other.dtype(), other.device());
 }
 
 }  // namespace hvd

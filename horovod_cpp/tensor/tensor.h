@@ -33,20 +33,17 @@ class Tensor {
   Tensor() = default;  // undefined: holds nothing
 
   // -- making one (memory is 64-byte aligned; throws InvalidArgumentError on a bad shape)
-  static Tensor empty(Shape shape, DType dtype = DType::kF32);
-  static Tensor zeros(Shape shape, DType dtype = DType::kF32);
-  static Tensor ones(Shape shape, DType dtype = DType::kF32);
+  // In the memory of a device (tensor/device.h): throws UnsupportedError if it is not there, and
+  // OutOfMemoryError naming it and the bytes.
+  static Tensor empty(Shape shape, DType dtype = DType::kF32, Device device = Device());
+  static Tensor zeros(Shape shape, DType dtype = DType::kF32, Device device = Device());
+  static Tensor ones(Shape shape, DType dtype = DType::kF32, Device device = Device());
   // A value that an integer dtype does not reach to, and for bool anything but 0 and 1, throws
   // InvalidArgumentError; the same in arange, scalar and fill_.
-  static Tensor full(Shape shape, double value, DType dtype = DType::kF32);
+  static Tensor full(Shape shape, double value, DType dtype = DType::kF32,
+                     Device device = Device());
   static Tensor arange(std::int64_t count, DType dtype = DType::kI64);
   static Tensor scalar(double value, DType dtype = DType::kF32);
-  // The same in the memory of a device: tensor/device.h. Throws UnsupportedError if it is not
-  // there, and OutOfMemoryError naming it and the bytes.
-  static Tensor empty(Shape shape, DType dtype, Device device);
-  static Tensor zeros(Shape shape, DType dtype, Device device);
-  static Tensor ones(Shape shape, DType dtype, Device device);
-  static Tensor full(Shape shape, double value, DType dtype, Device device);
   // Copies `values`.
   static Tensor from(std::span<const float> values, Shape shape);
   static Tensor from(std::span<const double> values, Shape shape);
@@ -101,7 +98,8 @@ class Tensor {
 
   // -- views (share memory; differentiable where the result's dtype is floating)
   Tensor reshape(Shape shape) const;  // one -1 is inferred; copies if a view is not possible
-  Tensor flatten(std::int64_t first_axis = 0) const;
+  // Merges the axes from the first to the last given.
+  Tensor flatten(std::int64_t first_axis = 0, std::int64_t last_axis = -1) const;
   Tensor permute(std::vector<std::int64_t> axes) const;
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   Tensor t() const { return transpose(0, 1); }
@@ -111,8 +109,8 @@ class Tensor {
   Tensor select(std::int64_t axis, std::int64_t index) const;
   Tensor unsqueeze(std::int64_t axis) const;
   Tensor squeeze(std::int64_t axis) const;
-  Tensor expand(Shape shape) const;
-  Tensor detach() const;  // the same memory, outside the graph
+  Tensor expand(Shape shape) const;  // -1 keeps an extent
+  Tensor detach() const;             // the same memory, outside the graph
 
   // -- copies
   Tensor contiguous() const;  // itself when it is

@@ -15,7 +15,7 @@ LARGER = {
     "core/config/config.h: Config": (1, 44),  # the settings
     "horovod_cpp/distributed/gradients/tensor_gradients.h: TensorGradients": (31, 7),
     "horovod_cpp/nn/module.h: Module": (44, 7),  # PyTorch's names
-    "horovod_cpp/tensor/tensor.h: Tensor": (69, 3),  # PyTorch's names
+    "horovod_cpp/tensor/tensor.h: Tensor": (65, 3),  # PyTorch's names
     "ops/nccl/api.h: NcclApi": (1, 26),  # NCCL's functions
 }
 

@@ -156,10 +156,10 @@ return each.from == (*receive)->peer &&
              (PLANTED ? each.key.tag == (*receive)->key.tag : each.key == (*receive)->key);"""),
     # -- tensor, autograd, nn, optim
     Defect(
-        "sqrt-recorded-gradient", "horovod_cpp/autograd/functions/arithmetic.cc",
+        "sqrt-recorded-gradient", "horovod_cpp/autograd/functions/elementwise.cc",
         "the gradient of sqrt is twice as large where it is differentiated again",
-        "return g / (y * 2.0);",
-        "return g / (y * (PLANTED ? 1.0 : 2.0));"),
+        "Binary::kSqrtGrad, g / (y * 2.0))",
+        "Binary::kSqrtGrad, g / (y * (PLANTED ? 1.0 : 2.0)))"),
     Defect(
         "running-variance-momentum", "horovod_cpp/autograd/functions/normalization.cc",
         "a batch norm's running variance moves by 1 - momentum",

@@ -45,8 +45,8 @@ MAY_INCLUDE = {
     "horovod_cpp/autograd": ["horovod_cpp/tensor"],
     "horovod_cpp/nn": ["horovod_cpp/autograd"],
     "horovod_cpp/optim": ["horovod_cpp/autograd"],
-    "horovod_cpp/data": ["horovod_cpp/autograd"],
-    "horovod_cpp/io": ["horovod_cpp/autograd"],
+    "horovod_cpp/data": ["horovod_cpp/tensor"],
+    "horovod_cpp/io": ["horovod_cpp/tensor"],
     "horovod_cpp/distributed": [
         "core/runtime", "ops/connect", "horovod_cpp/autograd", "horovod_cpp/nn",
         "horovod_cpp/optim", "horovod_cpp/data",

@@ -9,7 +9,6 @@
 #include "bindings/native/docs.h"
 #include "bindings/native/numbers.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/autograd/functions/losses.h"
 #include "horovod_cpp/nn/module.h"
 
 // The parts of bind_nn(), and what their arguments have in common.

@@ -25,9 +25,10 @@ std::function<void()> add_hook(const Tensor& tensor, const LeafHook& hook) {
     const py::gil_scoped_acquire gil;
     const py::object result = shared.get()(leaf);
     if (result.is_none()) return;
-    throw py::type_error(std::string("register_hook: a hook is called with the leaf and returns "
-                                     "None, not ") +
-                         Py_TYPE(result.ptr())->tp_name + "; it may change leaf.grad");
+    throw py::type_error(
+        str_cat("register_hook: a hook is called with the leaf and returns "
+                "None, not ",
+                Py_TYPE(result.ptr())->tp_name, "; it may change leaf.grad"));
   });
 }
 

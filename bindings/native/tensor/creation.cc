@@ -18,8 +18,8 @@ Shape shape_from(const py::handle& object) {
     if (PyIndex_Check(object.ptr()) != 0) return {object.cast<Integer>()};
     return list_of(object.cast<Integers>());
   } catch (const py::cast_error&) {
-    throw py::type_error("expected a shape (whole numbers of 64 bits), got " +
-                         py::repr(object).cast<std::string>());
+    throw py::type_error(str_cat("expected a shape (whole numbers of 64 bits), got ",
+                                 py::repr(object).cast<std::string>()));
   }
 }
 

@@ -53,10 +53,10 @@ DType dtype_of(const DLDataType& type, const std::string& owner) {
   for (const KnownType& known : kKnownTypes) {
     if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return known.dtype;
   }
-  throw py::type_error("a tensor cannot hold the dtype of this " + owner + " (" +
-                       dl_type_name(type) +
-                       "); it holds bool, uint8, int8, uint16, int16, int32, int64, float16, "
-                       "bfloat16, float32, float64, complex64 and complex128");
+  throw py::type_error(
+      str_cat("a tensor cannot hold the dtype of this ", owner, " (", dl_type_name(type),
+              "); it holds bool, uint8, int8, uint16, int16, int32, int64, float16, "
+              "bfloat16, float32, float64, complex64 and complex128"));
 }
 
 bool is_host(std::int32_t device) {
@@ -77,8 +77,8 @@ std::string dl_device_name(const DLDevice& device) {
 }
 
 [[noreturn]] void throw_device(const DLDevice& device, const std::string& owner) {
-  throw UnsupportedError("this " + owner + " lies in the memory of " + dl_device_name(device) +
-                         " (DLPack type " + std::to_string(device.device_type) +
+  throw UnsupportedError("this ", owner, " lies in the memory of ", dl_device_name(device),
+                         " (DLPack type ", device.device_type,
                          "); taken is memory of the CPU, and by collectives that of the rank's "
                          "CUDA device (HVD_GPU_OPERATIONS): copy it, as x.cpu() does in PyTorch");
 }
@@ -92,8 +92,8 @@ struct Offered {
 
 Offered look_into(const py::handle& capsule, const std::string& owner) {
   if (PyCapsule_CheckExact(capsule.ptr()) == 0) {
-    throw py::type_error("__dlpack__ of " + owner + " returned no capsule but " +
-                         type_name(capsule));
+    throw py::type_error(
+        str_cat("__dlpack__ of ", owner, " returned no capsule but ", type_name(capsule)));
   }
   if (PyCapsule_IsValid(capsule.ptr(), kPlainName) != 0) {
     const auto* managed =
@@ -104,16 +104,17 @@ Offered look_into(const py::handle& capsule, const std::string& owner) {
     const auto* managed =
         static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), kVersionedName));
     if (managed->version.major != kMajorVersion) {  // the layout after it may be another
-      throw py::buffer_error("the capsule of " + owner + " is of DLPack " +
-                             std::to_string(managed->version.major) + "." +
-                             std::to_string(managed->version.minor) + "; this build reads 1.x");
+      throw py::buffer_error(str_cat("the capsule of ", owner, " is of DLPack ",
+                                     managed->version.major, ".", managed->version.minor,
+                                     "; this build reads 1.x"));
     }
     return {&managed->dl_tensor, managed->flags, managed->version};
   }
   const char* name = PyCapsule_GetName(capsule.ptr());
   PyErr_Clear();
-  throw py::buffer_error("the capsule of " + owner + " is named '" + (name == nullptr ? "" : name) +
-                         "': it holds no tensor, or was used before; each capsule is for one use");
+  throw py::buffer_error(
+      str_cat("the capsule of ", owner, " is named '", (name == nullptr ? "" : name),
+              "': it holds no tensor, or was used before; each capsule is for one use"));
 }
 
 // Calls the deleter when it goes; to be dropped with the GIL.
@@ -148,15 +149,15 @@ struct Layout {
 Layout layout_of(const DLTensor& tensor, DType dtype, const std::string& owner) {
   constexpr int kMaxAxes = 64;
   if (tensor.ndim < 0 || tensor.ndim > kMaxAxes || (tensor.ndim > 0 && tensor.shape == nullptr)) {
-    throw py::buffer_error("the capsule of " + owner + " is broken: it has " +
-                           std::to_string(tensor.ndim) + " axes");
+    throw py::buffer_error(
+        str_cat("the capsule of ", owner, " is broken: it has ", tensor.ndim, " axes"));
   }
   Layout layout{static_cast<std::byte*>(tensor.data), {}, {}, {}};
   if (tensor.ndim > 0) layout.shape.assign(tensor.shape, tensor.shape + tensor.ndim);
   const std::int64_t numel = numel_of(layout.shape);
   if (layout.data == nullptr && numel != 0) {
-    throw py::buffer_error("the capsule of " + owner + " has no memory for shape " +
-                           hvd::to_string(layout.shape));
+    throw py::buffer_error(
+        str_cat("the capsule of ", owner, " has no memory for shape ", layout.shape));
   }
   if (layout.data != nullptr) layout.data += tensor.byte_offset;
   if (numel == 0 || tensor.strides == nullptr) return layout;
@@ -174,12 +175,12 @@ Layout layout_of(const DLTensor& tensor, DType dtype, const std::string& owner) 
 
 void check_writable(const Offered& offered, const std::string& owner) {
   if ((offered.flags & kReadOnlyFlag) != 0) {
-    throw InvalidArgumentError("this " + owner +
+    throw InvalidArgumentError("this ", owner,
                                " is read-only; write into a copy, or use the call that returns a "
                                "new array");
   }
   if ((offered.flags & kIsCopiedFlag) != 0) {
-    throw InvalidArgumentError("this " + owner +
+    throw InvalidArgumentError("this ", owner,
                                " gives a copy of its memory only; use the call that returns a new "
                                "array");
   }
@@ -187,8 +188,8 @@ void check_writable(const Offered& offered, const std::string& owner) {
 
 void check_forwards(const Layout& layout, const std::string& owner) {
   if (layout.reversed.empty()) return;
-  throw InvalidArgumentError("axis " + std::to_string(layout.reversed.front()) + " of this " +
-                             owner + " runs backwards in memory; pass a contiguous copy");
+  throw InvalidArgumentError("axis ", layout.reversed.front(), " of this ", owner,
+                             " runs backwards in memory; pass a contiguous copy");
 }
 
 // Where an object said that its memory is: of the CPU, or of the CUDA device that serves this rank,
@@ -211,7 +212,7 @@ Tensor import_capsule(const py::handle& capsule, const std::string& owner, Acces
   Layout layout = layout_of(given, dtype, owner);
   const std::size_t part = is_complex(dtype) ? size_of(dtype) / 2 : size_of(dtype);
   if (reinterpret_cast<std::uintptr_t>(layout.data) % part != 0) {
-    throw InvalidArgumentError("the memory of this " + owner +
+    throw InvalidArgumentError("the memory of this ", owner,
                                " is not aligned to its elements; pass a copy");
   }
   const bool writes = access == Access::kWrite;
@@ -228,8 +229,9 @@ Home home_of(const py::handle& object, const std::string& owner) {
   const py::object place = object.attr("__dlpack_device__")();
   py::detail::make_caster<std::pair<std::int32_t, std::int32_t>> numbers;
   if (!py::isinstance<py::tuple>(place) || !numbers.load(place, true)) {
-    throw py::type_error("__dlpack_device__ of " + owner + " returned no pair of numbers but " +
-                         py::repr(place).cast<std::string>());
+    throw py::type_error(str_cat("__dlpack_device__ of ", owner,
+                                 " returned no pair of numbers but ",
+                                 py::repr(place).cast<std::string>()));
   }
   const auto [type, index] = py::detail::cast_op<std::pair<std::int32_t, std::int32_t>>(numbers);
   const DLDevice device = {type, index};
@@ -285,7 +287,7 @@ py::object detached(const py::handle& object) {
   const py::object requires_grad = py::getattr(object, "requires_grad", py::bool_(false));
   if (!py::isinstance<py::bool_>(requires_grad) || !requires_grad.cast<bool>()) return given;
   if (!py::hasattr(object, "detach")) {
-    throw InvalidArgumentError("this " + type_name(object) +
+    throw InvalidArgumentError("this ", type_name(object),
                                " requires grad and has no detach(); pass an array of its values");
   }
   return given.attr("detach")();
@@ -295,7 +297,7 @@ DLDataType type_of(DType dtype) {
   for (const KnownType& known : kKnownTypes) {
     if (known.dtype == dtype) return {known.code, known.bits, 1};
   }
-  throw py::buffer_error("no DLPack type for " + std::string(name_of(dtype)));
+  throw py::buffer_error(str_cat("no DLPack type for ", dtype));
 }
 
 }  // namespace
@@ -315,7 +317,7 @@ bool speaks_dlpack(const py::handle& object) {
 Tensor tensor_from_dlpack(const py::handle& object, Access access) {
   const std::string owner = type_name(object);
   if (access == Access::kWrite && owner.starts_with("jax")) {  // its capsules do not say so
-    throw InvalidArgumentError("this " + owner +
+    throw InvalidArgumentError("this ", owner,
                                " is read-only, as JAX's arrays never change; use the call that "
                                "returns a new array");
   }
@@ -431,9 +433,10 @@ std::uintptr_t order(const Tensor& tensor, std::optional<std::int64_t> stream) {
   constexpr std::int64_t kNoWaiting = -1;
   const std::int64_t consumer = stream.value_or(kLegacyDefault);
   if (consumer == 0 || consumer < kNoWaiting) {
-    throw py::buffer_error("stream " + std::to_string(consumer) +
-                           " is none of CUDA's: expected None, -1, 1 (the legacy default), 2 (the "
-                           "thread's default) or a stream's handle");
+    throw py::buffer_error(
+        str_cat("stream ", consumer,
+                " is none of CUDA's: expected None, -1, 1 (the legacy default), 2 (the "
+                "thread's default) or a stream's handle"));
   }
   if (consumer != kNoWaiting) hand_over(tensor, static_cast<std::uintptr_t>(consumer));
   return static_cast<std::uintptr_t>(consumer);  // some stream, then
@@ -444,9 +447,8 @@ Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
                    std::optional<Flag<"copy">> copy) {
   const DLDevice place = device_of(tensor);
   if (device && *device != std::pair{place.device_type, place.device_id}) {
-    throw py::buffer_error("this tensor exports to dl_device (" +
-                           std::to_string(place.device_type) + ", " +
-                           std::to_string(place.device_id) + ") only");
+    throw py::buffer_error(str_cat("this tensor exports to dl_device (", place.device_type, ", ",
+                                   place.device_id, ") only"));
   }
   if (tensor.requires_grad()) {
     throw py::buffer_error(
@@ -473,13 +475,13 @@ Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device,
   if (!device.is_none() && py::str(device).cast<std::string>() != "cpu") {
     throw UnsupportedError(
         "from_dlpack: tensors live in the memory of the CPU, not "
-        "on device " +
+        "on device ",
         py::str(device).cast<std::string>());
   }
   const bool is_capsule = PyCapsule_CheckExact(x.ptr()) != 0;
   if (!is_capsule && !speaks_dlpack(x)) {
-    throw py::type_error("from_dlpack: takes objects with __dlpack__ and __dlpack_device__, not " +
-                         type_name(x));
+    throw py::type_error(str_cat(
+        "from_dlpack: takes objects with __dlpack__ and __dlpack_device__, not ", type_name(x)));
   }
   const bool copies = copy && *copy;
   const Access access = copies ? Access::kRead : Access::kWrite;
@@ -491,7 +493,7 @@ Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device,
     }
     return copies ? tensor.clone() : tensor;
   } catch (const InvalidArgumentError& error) {
-    throw py::buffer_error(std::string(error.what()) + " (from_dlpack(x, copy=True) makes one)");
+    throw py::buffer_error(str_cat(error.what(), " (from_dlpack(x, copy=True) makes one)"));
   }
 }
 

@@ -41,10 +41,10 @@ bool is_bfloat16(const py::dtype& dtype) {
 DType dtype_of(const py::array& array) {
   const py::dtype dtype = array.dtype();
   if (!dtype.attr("isnative").cast<bool>()) {
-    throw py::type_error("a tensor cannot hold NumPy's dtype " +
-                         dtype.attr("str").cast<std::string>() +
-                         " of another byte order; pass "
-                         "array.astype(array.dtype.newbyteorder('='))");
+    throw py::type_error(str_cat("a tensor cannot hold NumPy's dtype ",
+                                 dtype.attr("str").cast<std::string>(),
+                                 " of another byte order; pass "
+                                 "array.astype(array.dtype.newbyteorder('='))"));
   }
   for (const NumpyDType& known : kNumpyDTypes) {
     if (known.kind == dtype.kind() && known.bytes == dtype.itemsize()) return known.dtype;
@@ -56,8 +56,8 @@ DType dtype_of(const py::array& array) {
         "; an array of objects becomes one of numbers by array.astype(\"float32\"), and objects "
         "travel by broadcast_object and allgather_object";
   }
-  throw py::type_error("a tensor cannot hold NumPy's dtype " + text_of(dtype) + "; it holds " +
-                       kSupported + advice);
+  throw py::type_error(str_cat("a tensor cannot hold NumPy's dtype ", text_of(dtype), "; it holds ",
+                               kSupported, advice));
 }
 
 // Of a complex number that of its parts.
@@ -71,8 +71,7 @@ std::vector<std::int64_t> element_strides(const py::array& array) {
   for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {
     const auto bytes = array.strides(axis);
     if (bytes < 0 || bytes % item != 0) {
-      throw InvalidArgumentError("axis " + std::to_string(axis) + " of the array has a stride of " +
-                                 std::to_string(bytes) +
+      throw InvalidArgumentError("axis ", axis, " of the array has a stride of ", bytes,
                                  " bytes, which a tensor cannot have; pass array.copy()");
     }
     strides.push_back(bytes / item);
@@ -85,7 +84,7 @@ std::vector<std::int64_t> element_strides(const py::array& array) {
 DType dtype_from(const py::handle& object) {
   if (py::isinstance<py::str>(object)) return parse_dtype(object.cast<std::string>());
   if (object.is_none() || PyLong_Check(object.ptr()) || PyFloat_Check(object.ptr())) {
-    throw py::type_error("a dtype is a name or a NumPy dtype, not " + type_name(object));
+    throw py::type_error(str_cat("a dtype is a name or a NumPy dtype, not ", type_name(object)));
   }
   return parse_dtype(text_of(py::dtype::from_args(py::reinterpret_borrow<py::object>(object))));
 }
@@ -136,9 +135,9 @@ py::array tensor_to_numpy(const Tensor& tensor, const py::object& dtype) {
 namespace {
 
 [[noreturn]] void throw_no_array(const py::handle& object) {
-  throw py::type_error(
-      "expected a Tensor, a NumPy array or an array with __dlpack__ (PyTorch, JAX, CuPy), got " +
-      type_name(object));
+  throw py::type_error(str_cat(
+      "expected a Tensor, a NumPy array or an array with __dlpack__ (PyTorch, JAX, CuPy), got ",
+      type_name(object)));
 }
 
 // Whether two elements may share memory: always where they do, and where axes interleave.
@@ -178,8 +177,7 @@ Tensor writable_tensor_from(const py::handle& object) {
   if (tensor.device().kind != DeviceKind::kCpu) tensor.set_in_stream_order(false);
   if (overlaps(tensor)) {
     throw InvalidArgumentError(
-        "an in-place call cannot write this " + type_name(object) + " of shape " +
-        to_string(tensor.shape()) +
+        "an in-place call cannot write this ", type_name(object), " of shape ", tensor.shape(),
         ": its elements share memory, as those of an expanded array do; pass "
         "a contiguous copy");
   }
@@ -226,11 +224,11 @@ NamedTensors named_tensors_from(const py::handle& object, Tensor (*convert)(cons
                                : py::reinterpret_borrow<py::object>(object);
   for (const py::handle& item : py::iter(items)) {
     if (!py::isinstance<py::tuple>(item) || py::len(item) != 2) {
-      throw refuse("an item of type " + type_name(item));
+      throw refuse(str_cat("an item of type ", type_name(item)));
     }
     const auto pair = py::reinterpret_borrow<py::tuple>(item);
     if (!py::isinstance<py::str>(pair[0])) {
-      throw py::type_error("a tensor's name must be a str, got " + type_name(pair[0]));
+      throw py::type_error(str_cat("a tensor's name must be a str, got ", type_name(pair[0])));
     }
     tensors.emplace_back(pair[0].cast<std::string>(), convert(pair[1]));
   }

@@ -69,8 +69,8 @@ Tensor tensor_from_state(const std::string& dtype, const Shape& shape, const py:
   Tensor tensor = Tensor::empty(shape, parse_dtype(dtype));
   const std::string_view bytes = data;
   if (bytes.size() != static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())) {
-    throw InvalidArgumentError("a pickled tensor has " + std::to_string(bytes.size()) +
-                               " bytes for shape " + to_string(tensor.shape()));
+    throw InvalidArgumentError("a pickled tensor has ", bytes.size(), " bytes for shape ",
+                               tensor.shape());
   }
   std::memcpy(tensor.data(), bytes.data(), bytes.size());
   if (requires_grad) tensor.requires_grad_();
@@ -94,8 +94,8 @@ void bind_one_element(TensorClass& cls) {
       [](const Tensor& t, const std::string& format) -> py::str {
         if (format.empty()) return py::str(py::cast(t));
         if (t.numel() == 1) return py::module_::import("builtins").attr("format")(item(t), format);
-        throw py::type_error("'" + format + "' formats one number, the tensor has shape " +
-                             to_string(t.shape()));
+        throw py::type_error(
+            str_cat("'", format, "' formats one number, the tensor has shape ", t.shape()));
       },
       py::arg("format"));
   cls.def("__float__", [](const Tensor& t) { return t.item(); });
@@ -106,14 +106,14 @@ void bind_one_element(TensorClass& cls) {
       });
   cls.def("__index__", [](const Tensor& t) {
     if (t.numel() != 1 || is_floating(t.dtype()) || is_complex(t.dtype())) {
-      throw py::type_error("only a tensor of one integer is an index, not one of shape " +
-                           to_string(t.shape()) + " and dtype " + std::string(name_of(t.dtype())));
+      throw py::type_error(str_cat("only a tensor of one integer is an index, not one of shape ",
+                                   t.shape(), " and dtype ", t.dtype()));
     }
     return py::reinterpret_steal<py::int_>(PyNumber_Long(item(t).ptr()));  // True: 1
   });
   cls.def("__bool__", [](const Tensor& t) {
     if (t.numel() != 1) {
-      throw InvalidArgumentError("a tensor of shape " + to_string(t.shape()) +
+      throw InvalidArgumentError("a tensor of shape ", t.shape(),
                                  " is neither true nor false; use any() or all()");
     }
     return py::bool_(item(t));
@@ -222,8 +222,8 @@ void bind_in_place(TensorClass& cls) {
       "fill_",
       [](Tensor& t, const Tensor& value) -> Tensor& {
         if (value.numel() != 1) {
-          throw InvalidArgumentError("fill_: takes a value of one element, not of shape " +
-                                     to_string(value.shape()));
+          throw InvalidArgumentError("fill_: takes a value of one element, not of shape ",
+                                     value.shape());
         }
         return t.copy_(value.reshape({}));
       },
@@ -267,8 +267,8 @@ Tensor operand(const Tensor& left, const py::handle& value) {
   const auto number = value.cast<Scalar>();
   if (number.exact_in(left.dtype())) return number.tensor(left.dtype());
   if (!is_floating(left.dtype()) && number.value != std::trunc(number.value)) {
-    throw InvalidArgumentError("a tensor of " + std::string(name_of(left.dtype())) +
-                               " cannot take " + std::to_string(number.value) + " in place");
+    throw InvalidArgumentError("a tensor of ", left.dtype(), " cannot take ", number.value,
+                               " in place");
   }
   return Tensor::full({}, number.value, left.dtype(), left.device());
 }

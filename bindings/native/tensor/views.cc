@@ -1,6 +1,4 @@
 // Other shapes, dtypes and copies of a tensor, under the names of PyTorch and NumPy.
-#include <algorithm>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -27,8 +25,8 @@ std::optional<Device> device_from(const py::handle& object) {
   if (is_a("cpu") || is_a("cuda")) return parse_device(name);
   for (const char* kind : {"mps", "xpu", "hip", "meta"}) {
     if (!is_a(kind)) continue;
-    throw UnsupportedError("tensors live in the memory of the CPU or of CUDA devices, not on '" +
-                           name + "'");
+    throw UnsupportedError("tensors live in the memory of the CPU or of CUDA devices, not on '",
+                           name, "'");
   }
   return std::nullopt;
 }
@@ -36,7 +34,7 @@ std::optional<Device> device_from(const py::handle& object) {
 Device device_or_cpu(const py::object& device) {
   if (device.is_none()) return {};
   if (const auto place = device_from(device)) return *place;
-  throw InvalidArgumentError("no device: " + py::repr(device).cast<std::string>() + "; expected " +
+  throw InvalidArgumentError("no device: ", py::repr(device).cast<std::string>(), "; expected ",
                              kDevices);
 }
 
@@ -44,14 +42,14 @@ DType dtype_beside_devices(const py::handle& object) {
   try {
     return dtype_from(object);
   } catch (const InvalidArgumentError& error) {
-    throw InvalidArgumentError(std::string(error.what()) + "; devices are " + kDevices);
+    throw InvalidArgumentError(error.what(), "; devices are ", kDevices);
   }
 }
 
 bool is_cpu(const py::handle& object) {
   const auto place = device_from(object);
   if (!place || place->kind == DeviceKind::kCpu) return place.has_value();
-  throw UnsupportedError("'" + to_string(*place) +
+  throw UnsupportedError("'", to_string(*place),
                          "': modules and regions are of the CPU; there are tensors alone on GPUs "
                          "(layers on the GPU come later)");
 }
@@ -61,33 +59,8 @@ namespace {
 Tensor view_as(const Tensor& tensor, Shape shape) {
   Tensor view = tensor.reshape(std::move(shape));
   if (view.address() == tensor.address() || tensor.numel() == 0) return view;
-  throw InvalidArgumentError("view: memory of shape " + to_string(tensor.shape()) +
-                             " cannot be seen as " + to_string(view.shape()) +
-                             " without a copy; use reshape()");
-}
-
-std::int64_t checked_axis(const Tensor& tensor, std::int64_t axis, const char* function) {
-  if (axis < -tensor.dim() || axis >= tensor.dim()) {
-    throw InvalidArgumentError(std::string(function) + ": axis " + std::to_string(axis) + " of " +
-                               std::to_string(tensor.dim()) + " axes");
-  }
-  return axis < 0 ? axis + tensor.dim() : axis;
-}
-
-Tensor flatten(const Tensor& tensor, std::int64_t start, std::int64_t end) {
-  if (tensor.dim() == 0) return tensor.reshape({1});
-  const auto first = checked_axis(tensor, start, "flatten");
-  const auto last = checked_axis(tensor, end, "flatten");
-  if (first > last) {
-    throw InvalidArgumentError("flatten: start_dim " + std::to_string(start) +
-                               " comes after end_dim " + std::to_string(end));
-  }
-  Shape shape = tensor.shape();
-  const auto begin = shape.begin() + first;
-  const auto past = shape.begin() + last + 1;
-  *begin = std::accumulate(begin, past, std::int64_t{1}, std::multiplies<>());
-  shape.erase(begin + 1, past);
-  return tensor.reshape(std::move(shape));
+  throw InvalidArgumentError("view: memory of shape ", tensor.shape(), " cannot be seen as ",
+                             view.shape(), " without a copy; use reshape()");
 }
 
 Tensor reversed_axes(const Tensor& tensor) {
@@ -98,15 +71,15 @@ Tensor reversed_axes(const Tensor& tensor) {
 
 Tensor matrix_transpose(const Tensor& tensor) {
   if (tensor.dim() >= 2) return tensor.transpose(-2, -1);
-  throw InvalidArgumentError("mT: a matrix or a stack of them has two axes at least, not " +
-                             to_string(tensor.shape()));
+  throw InvalidArgumentError("mT: a matrix or a stack of them has two axes at least, not ",
+                             tensor.shape());
 }
 
 Tensor t(const Tensor& tensor) {
   if (tensor.dim() < 2) return tensor;
   if (tensor.dim() == 2) return tensor.t();
-  throw InvalidArgumentError("t: transposes a matrix, not a tensor of shape " +
-                             to_string(tensor.shape()) + "; use mT, transpose(a, b) or permute()");
+  throw InvalidArgumentError("t: transposes a matrix, not a tensor of shape ", tensor.shape(),
+                             "; use mT, transpose(a, b) or permute()");
 }
 
 Tensor squeeze_all(const Tensor& tensor) {
@@ -115,16 +88,6 @@ Tensor squeeze_all(const Tensor& tensor) {
     if (tensor.size(axis) == 1) result = result.squeeze(axis);
   }
   return result;
-}
-
-// -1 keeps an extent, as in PyTorch.
-Tensor expand(const Tensor& tensor, Shape shape) {
-  const auto missing = static_cast<std::int64_t>(shape.size()) - tensor.dim();
-  for (std::int64_t i = std::max<std::int64_t>(missing, 0); std::cmp_less(i, shape.size()); ++i) {
-    auto& extent = shape[static_cast<std::size_t>(i)];
-    if (extent == -1) extent = tensor.size(i - missing);
-  }
-  return tensor.expand(std::move(shape));
 }
 
 void bind_shapes(TensorClass& cls) {
@@ -145,7 +108,7 @@ void bind_shapes(TensorClass& cls) {
       "view_as", [](const Tensor& a, const Tensor& other) { return view_as(a, other.shape()); },
       py::arg("other"),
       "view() of the shape of ``other``; InvalidArgumentError where it needs a copy.");
-  cls.def("flatten", given(&flatten), py::arg("start_dim") = 0, py::arg("end_dim") = -1,
+  cls.def("flatten", given(&Tensor::flatten), py::arg("start_dim") = 0, py::arg("end_dim") = -1,
           "Merges the axes from ``start_dim`` to ``end_dim`` into one.");
   cls.def(
       "ravel", [](const Tensor& a) { return a.reshape({-1}); },
@@ -156,9 +119,7 @@ void bind_shapes(TensorClass& cls) {
   def_axis(cls, "squeeze", given(&Tensor::squeeze), "", py::arg("axis"));
   cls.def(
       "expand",
-      [](const Tensor& a, const py::Args<ShapeLike>& shape) {
-        return expand(a, shape_from(shape));
-      },
+      [](const Tensor& a, const py::Args<ShapeLike>& shape) { return a.expand(shape_from(shape)); },
       "A view that repeats axes of extent 1; -1 keeps an extent.");
   cls.def(
       "expand_as", [](const Tensor& a, const Tensor& other) { return a.expand(other.shape()); },
@@ -227,7 +188,7 @@ Device cuda_device(const Typed<"int | str | None">& device) {
   if (py::isinstance<py::int_>(device)) return parse_device("cuda:" + std::string(py::str(device)));
   const Device place = device_or_cpu(device);
   if (place.kind == DeviceKind::kCuda) return place;
-  throw InvalidArgumentError("cuda: '" + to_string(place) + "' is not a CUDA device");
+  throw InvalidArgumentError("cuda: '", to_string(place), "' is not a CUDA device");
 }
 
 void bind_copies(TensorClass& cls) {

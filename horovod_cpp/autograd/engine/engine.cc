@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <queue>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/modes.h"
+#include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/layout.h"
@@ -80,8 +83,8 @@ std::vector<Tensor> run_once(const Node& node, const Tensor& gradient) {
   std::vector<Edge> inputs = node.inputs;
   inputs.push_back(edge_to(gradient));
   const auto refuse = [name = node.name](const Tensor&) -> std::vector<Tensor> {
-    throw InvalidArgumentError(std::string("backward of ") + name + " cannot be differentiated: " +
-                               name + " has no second derivative here");
+    throw InvalidArgumentError("backward of ", name, " cannot be differentiated: ", name,
+                               " has no second derivative here");
   };
   for (Tensor& result : results) {
     if (result.defined()) result = record(kernels::alias(result), node.name, inputs, refuse);
@@ -94,9 +97,8 @@ void refuse_nan(const Node& node, const std::vector<Tensor>& results) {
     if (!results[i].defined() || !node.inputs[i].wanted() || !kernels::has_nan(results[i])) {
       continue;
     }
-    throw InvalidArgumentError(std::string("backward of ") + node.name + ", result shape " +
-                               to_string(node.shape) + ", gave a NaN in the gradient of input " +
-                               std::to_string(i));
+    throw InvalidArgumentError("backward of ", node.name, ", result shape ", node.shape,
+                               ", gave a NaN in the gradient of input ", i);
   }
 }
 
@@ -108,24 +110,7 @@ struct Later {
 
 class Pass;
 
-// What this thread runs: a node's Backward, in a pass.
-struct Running {
-  const Pass* pass;
-  const Node* node;
-};
-thread_local Running running_now{};
-
-class RunningInPass {
- public:
-  RunningInPass(const Pass& pass, const Node& node)
-      : previous_(std::exchange(running_now, Running{&pass, &node})) {}
-  ~RunningInPass() { running_now = previous_; }
-  RunningInPass(const RunningInPass&) = delete;
-  RunningInPass& operator=(const RunningInPass&) = delete;
-
- private:
-  const Running previous_;
-};
+thread_local const Pass* running_pass = nullptr;
 
 class Pass {
  public:
@@ -179,8 +164,7 @@ class Pass {
     const auto visit = [&](const Edge& edge) {
       if (create_graph_ && accumulate_ && edge.leaf.defined() &&
           edge.leaf.record()->grad_memory.defined()) {
-        throw InvalidArgumentError("backward: create_graph for a leaf (shape " +
-                                   to_string(edge.leaf.shape()) +
+        throw InvalidArgumentError("backward: create_graph for a leaf (shape ", edge.leaf.shape(),
                                    ") whose gradient lies in given memory; use grad()");
       }
       if (edge.node && seen.insert(edge.node.get()).second) todo.push_back(edge.node.get());
@@ -191,7 +175,7 @@ class Pass {
       todo.pop_back();
       if (!node->backward) {
         throw InvalidArgumentError(
-            std::string("backward: the graph of ") + node->name +
+            "backward: the graph of ", node->name,
             " was freed by an earlier backward(); pass retain_graph=true to the first");
       }
       for (const Edge& edge : node->inputs) {
@@ -207,8 +191,8 @@ class Pass {
     keep_if_captured(node.get(), gradient);
     std::vector<Tensor> results(node->inputs.size());
     if (gradient.defined()) {
-      const RunningNode running(node);
-      const RunningInPass in_pass(*this, *node);
+      const Scoped running(running_node(), &node);
+      const Scoped<const Pass*> in_pass(running_pass, this);
       const bool once = create_graph_ && node->order == Order::kOnce;
       results = once ? run_once(*node, gradient) : node->backward(gradient);
       if (anomaly_enabled()) refuse_nan(*node, results);
@@ -275,14 +259,14 @@ class Pass {
 }  // namespace
 
 Tensor gradient_place(std::size_t input) {
-  if (running_now.pass == nullptr) return {};
-  return running_now.pass->place_for(running_now.node->inputs.at(input));
+  if (running_pass == nullptr) return {};
+  return running_pass->place_for((*running_node())->inputs.at(input));
 }
 
 void backward(const std::vector<Root>& roots, Options options) {
   const AutoGradMode mode(options.create_graph);
   const AutocastGuard as_recorded(autocast_dtype(), false);
-  const DeliveryScope delivers(!options.create_graph);
+  const Scoped delivers(delivers_to_leaves(), !options.create_graph);
   AfterBackward after;
   Pass(roots, nullptr, options).run();
   const NoGradGuard no_grad;
@@ -293,7 +277,7 @@ std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<
                               Options options) {
   const AutoGradMode mode(options.create_graph);
   const AutocastGuard as_recorded(autocast_dtype(), false);
-  const DeliveryScope keeps(false);
+  const Scoped keeps(delivers_to_leaves(), false);
   Pass pass(roots, &wanted, options);
   pass.run();
   std::vector<Tensor> result;
@@ -327,4 +311,137 @@ std::uint64_t current_pass() {
 }
 
 }  // namespace autograd
+namespace {
+
+autograd::Root root_of(const Tensor& output, const Tensor& gradient, const char* function) {
+  const auto fail = [&](const std::string& what) {
+    throw InvalidArgumentError(function, ": ", what);
+  };
+  if (!output.defined()) fail("the output is undefined");
+  if (!autograd::requires_grad(output)) {
+    fail(str_cat("a tensor of shape ", output.shape(), " does not require grad and has no graph"));
+  }
+  if (!gradient.defined()) {
+    if (output.numel() != 1) {
+      fail(str_cat("shape ", output.shape(),
+                   " has more than one element, so a gradient must be given"));
+    }
+    return {output, Tensor::ones(output.shape(), output.dtype(), output.device())};
+  }
+  if (gradient.shape() != output.shape() || gradient.dtype() != output.dtype()) {
+    fail(str_cat("gradient ", gradient.shape(), " ", gradient.dtype(), " for an output ",
+                 output.shape(), " ", output.dtype()));
+  }
+  require_same_device(function, output, gradient);
+  return {output, gradient};
+}
+
+}  // namespace
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  autograd::backward({root_of(*this, gradient, "backward")}, {retain_graph, create_graph});
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& grad_outputs, bool retain_graph,
+                         bool create_graph) {
+  if (!grad_outputs.empty() && grad_outputs.size() != outputs.size()) {
+    throw InvalidArgumentError("grad: ", outputs.size(), " outputs, ", grad_outputs.size(),
+                               " gradients");
+  }
+  for (const Tensor& input : inputs) {
+    if (!autograd::requires_grad(input)) {
+      throw InvalidArgumentError("grad: an input does not require grad");
+    }
+  }
+  std::vector<autograd::Root> roots;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    roots.push_back(root_of(outputs[i], grad_outputs.empty() ? Tensor() : grad_outputs[i], "grad"));
+  }
+  return autograd::gradients(roots, inputs, {retain_graph, create_graph});
+}
+
+namespace {
+
+// Weights without symmetry, so that gradients which cancel in a plain sum are seen.
+Tensor weights_for(const Tensor& output) {
+  Tensor weights = Tensor::empty(output.shape(), output.dtype());
+  double* out = weights.data<double>();
+  for (std::int64_t i = 0; i < weights.numel(); ++i) {
+    out[i] = std::cos(1.7 * static_cast<double>(i) + 0.3);
+  }
+  return weights;
+}
+
+// Sets one element of a tensor of any strides, given its row-major index.
+void set_element(const Tensor& tensor, std::int64_t index, double value) {
+  std::int64_t offset = 0;
+  for (std::int64_t axis = tensor.dim(); axis-- > 0;) {
+    offset += index % tensor.size(axis) * tensor.strides()[static_cast<std::size_t>(axis)];
+    index /= tensor.size(axis);
+  }
+  tensor.data<double>()[offset] = value;
+}
+
+}  // namespace
+
+void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
+               const std::vector<Tensor>& inputs, double eps, double tolerance) {
+  std::vector<Tensor> checked;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& input = inputs[i];
+    if (!input.requires_grad()) continue;
+    refuse_expanded(input, ("gradcheck: input " + std::to_string(i)).c_str());
+    if (input.dtype() != DType::kF64 || !input.is_leaf()) {
+      throw InvalidArgumentError("gradcheck: inputs that require grad are float64 leaves");
+    }
+    checked.push_back(input);
+  }
+  const Tensor output = function(inputs);
+  const Tensor weights = weights_for(output);
+  const std::vector<Tensor> analytic = grad({output}, checked, {weights});
+  const NoGradGuard no_grad;
+  const auto value = [&] { return sum(function(inputs) * weights).item(); };
+  for (std::size_t which = 0; which < checked.size(); ++which) {
+    const std::vector<double> start = checked[which].to_vector();
+    const std::vector<double> given = analytic[which].defined()
+                                          ? analytic[which].to_vector()
+                                          : std::vector<double>(start.size(), 0.0);
+    for (std::size_t i = 0; i < start.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      set_element(checked[which], at, start[i] + eps);
+      const double above = value();
+      set_element(checked[which], at, start[i] - eps);
+      const double below = value();
+      set_element(checked[which], at, start[i]);
+      const double expected = (above - below) / (2 * eps);
+      if (!(std::abs(given[i] - expected) <= tolerance * std::max(1.0, std::abs(expected)))) {
+        throw InvalidArgumentError("gradcheck: input ", which, ", element ", i, ": backward gives ",
+                                   given[i], ", differences give ", expected);
+      }
+    }
+  }
+}
+
+void gradgradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
+                   const std::vector<Tensor>& inputs, double eps, double tolerance) {
+  const auto first_derivatives = [&](const std::vector<Tensor>& given) {
+    const EnableGradGuard recorded;  // also where only the value is asked for
+    std::vector<Tensor> checked;
+    Tensor total = Tensor::scalar(0.0, DType::kF64);
+    for (const Tensor& input : given) {
+      if (!input.requires_grad()) continue;
+      checked.push_back(input);
+      total = total + sum(input) * 0.0;  // a graph even where the function is linear
+    }
+    const Tensor output = function(given);
+    const Tensor weights = weights_for(output);
+    for (const Tensor& each : grad({output}, checked, {weights}, true, true)) {
+      if (each.defined()) total = total + sum(each * weights_for(each) * each);
+    }
+    return total;
+  };
+  gradcheck(first_derivatives, inputs, eps, tolerance);
+}
+
 }  // namespace hvd

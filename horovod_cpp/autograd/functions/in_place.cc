@@ -2,7 +2,6 @@
 // graph; what came before keeps the old one. That is right as long as nobody else sees the memory:
 // no view whose place would have to change too, no value that another operation's backward() needs.
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include "core/base/status.h"
@@ -15,7 +14,6 @@
 namespace hvd {
 namespace {
 
-using autograd::edge_to;
 using autograd::requires_grad;
 using autograd::Saved;
 
@@ -23,8 +21,7 @@ using autograd::Saved;
 bool records_in_place(const Tensor& tensor, const Tensor& other, const char* function) {
   refuse_expanded(tensor, function);
   const auto fail = [&](const char* why) {
-    throw InvalidArgumentError(std::string(function) + ": the tensor (shape " +
-                               to_string(tensor.shape()) + ") " + why);
+    throw InvalidArgumentError(function, ": the tensor (shape ", tensor.shape(), ") ", why);
   };
   if (!autograd::should_record({&tensor, &other})) return false;
   if (tensor.is_leaf() && requires_grad(tensor)) {
@@ -44,16 +41,11 @@ bool records_in_place(const Tensor& tensor, const Tensor& other, const char* fun
 template <typename OfTensor, typename OfOther>
 void rebase(Tensor& tensor, const Tensor& other, const char* name, OfTensor of_tensor,
             OfOther of_other) {
-  autograd::record(
-      tensor, name, {edge_to(tensor), edge_to(other)},
-      [=, shape = other.defined() ? other.shape() : Shape(), tensor_wanted = requires_grad(tensor),
-       other_wanted = requires_grad(other)](const Tensor& gradient) {
-        std::vector<Tensor> gradients(2);
-        if (tensor_wanted) gradients[0] = of_tensor(gradient);
-        if (other_wanted) gradients[1] = autograd::sum_to(of_other(gradient), shape);
-        return gradients;
-      },
-      autograd::Order::kAny);
+  autograd::recorded(
+      tensor, name, {&tensor, &other}, of_tensor,
+      [of_other, shape = other.defined() ? other.shape() : Shape()](const Tensor& gradient) {
+        return autograd::sum_to(of_other(gradient), shape);
+      });
 }
 
 Tensor nothing(const Tensor&) {
@@ -72,28 +64,13 @@ Saved old_value(const Tensor& tensor, const Tensor& other) {
   return Saved(copy);
 }
 
-// First byte of a tensor's memory, and the one behind its last.
-std::pair<std::intptr_t, std::intptr_t> range_of(const Tensor& tensor) {
-  auto first = reinterpret_cast<std::intptr_t>(tensor.address());
-  std::intptr_t last = first;
-  const auto unit = static_cast<std::intptr_t>(size_of(tensor.dtype()));
-  for (std::size_t i = 0; i < tensor.shape().size(); ++i) {
-    const std::intptr_t reach = (tensor.shape()[i] - 1) * tensor.strides()[i] * unit;
-    (reach < 0 ? first : last) += reach;
-  }
-  return {first, last + unit};
-}
-
 // `other`, or a copy if elements of `target` would be written before the same memory is read.
 Tensor readable_while_written(const Tensor& target, const Tensor& other) {
-  if (target.device() != other.device() || target.numel() == 0 || other.numel() == 0) return other;
+  if (target.device() != other.device()) return other;
   const bool same_elements = target.address() == other.address() &&
                              target.dtype() == other.dtype() && target.shape() == other.shape() &&
                              target.strides() == other.strides();
-  const auto [begin, end] = range_of(target);
-  const auto [other_begin, other_end] = range_of(other);
-  if (same_elements || end <= other_begin || other_end <= begin) return other;
-  return kernels::clone(other);
+  return same_elements || !kernels::may_overlap(target, other) ? other : kernels::clone(other);
 }
 
 }  // namespace

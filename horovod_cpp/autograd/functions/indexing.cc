@@ -1,8 +1,6 @@
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
@@ -15,30 +13,9 @@
 namespace hvd {
 namespace {
 
-using autograd::edge_to;
 using autograd::mapped;
-using autograd::Order;
-using autograd::record;
-using autograd::requires_grad;
+using autograd::recorded;
 using autograd::Saved;
-
-// A copy of `a` into which `write` wrote something of `source`. The gradients: `of_a` and
-// `of_source`.
-template <typename OfA, typename OfSource>
-Tensor written(const Tensor& a, const Tensor& source, Tensor result, const char* name, OfA of_a,
-               OfSource of_source) {
-  if (!autograd::should_record({&a, &source})) return result;
-  return record(
-      std::move(result), name, {edge_to(a), edge_to(source)},
-      [=, a_wanted = requires_grad(a),
-       source_wanted = requires_grad(source)](const Tensor& gradient) {
-        std::vector<Tensor> gradients(2);
-        if (a_wanted) gradients[0] = of_a(gradient);
-        if (source_wanted) gradients[1] = of_source(gradient);
-        return gradients;
-      },
-      Order::kAny);
-}
 
 // -1 if there are none that are not negative.
 std::int64_t largest_class(const Tensor& classes) {
@@ -48,8 +25,7 @@ std::int64_t largest_class(const Tensor& classes) {
   std::int64_t largest = -1;
   for (std::int64_t i = 0; i < flat.numel(); ++i) largest = std::max(largest, in[i]);
   if (largest < kMost) return largest;
-  throw InvalidArgumentError("one_hot: class " + std::to_string(largest) +
-                             " needs over 2^63 bytes");
+  throw InvalidArgumentError("one_hot: class ", largest, " needs over 2^63 bytes");
 }
 
 // The gradient of a source of which the first elements along each axis were used.
@@ -67,7 +43,7 @@ Tensor padded(const Tensor& gradient, const Shape& shape) {
 
 void require_unrecorded(const Tensor& a, const Tensor& source, const char* function) {
   if (!autograd::should_record({&a, &source})) return;
-  throw InvalidArgumentError(std::string(function) +
+  throw InvalidArgumentError(function,
                              ": a tensor that requires grad takes part, and this is not recorded; "
                              "use where(), scatter() or index_add(), or a NoGradGuard");
 }
@@ -93,14 +69,12 @@ std::vector<Tensor> expanded(const Tensor& a, const std::vector<Tensor>& indices
     for (std::int64_t i = 0; i < given.dim(); ++i) {
       const auto at = static_cast<std::int64_t>(result.size()) + i;
       if (at < a.dim() && given.size(i) == a.size(at)) continue;
-      throw InvalidArgumentError("index: mask " + to_string(given.shape()) + " for a tensor " +
-                                 to_string(a.shape()));
+      throw InvalidArgumentError("index: mask ", given.shape(), " for a tensor ", a.shape());
     }
     for (Tensor& each : coordinates(given)) result.push_back(std::move(each));
   }
   if (static_cast<std::int64_t>(result.size()) > a.dim()) {
-    throw InvalidArgumentError("index: " + std::to_string(result.size()) +
-                               " indices for a tensor " + to_string(a.shape()));
+    throw InvalidArgumentError("index: ", result.size(), " indices for a tensor ", a.shape());
   }
   return result;
 }
@@ -119,8 +93,8 @@ Tensor scatter(const Tensor& a, std::int64_t axis, const Tensor& index, const Te
   Tensor result = kernels::clone(a);
   kernels::scatter(result, axis, index, source, false, "scatter");
   const Saved at(index);
-  return written(
-      a, source, std::move(result), "scatter",
+  return recorded(
+      std::move(result), "scatter", {&a, &source},
       [=](const Tensor& gradient) {
         return scatter(gradient, axis, at.get("scatter"),
                        Tensor::zeros(at.get("scatter").shape(), gradient.dtype()));
@@ -133,8 +107,9 @@ Tensor scatter(const Tensor& a, std::int64_t axis, const Tensor& index, const Te
 Tensor scatter_add(const Tensor& a, std::int64_t axis, const Tensor& index, const Tensor& source) {
   Tensor result = kernels::clone(a);
   kernels::scatter(result, axis, index, source, true, "scatter_add");
-  return written(
-      a, source, std::move(result), "scatter_add", [](const Tensor& gradient) { return gradient; },
+  return recorded(
+      std::move(result), "scatter_add", {&a, &source},
+      [](const Tensor& gradient) { return gradient; },
       [axis, at = Saved(index), shape = source.shape()](const Tensor& gradient) {
         return padded(gather(gradient, axis, at.get("scatter_add")), shape);
       });
@@ -164,8 +139,9 @@ Tensor index_add(const Tensor& a, std::int64_t axis, const Tensor& index, const 
                  double alpha) {
   Tensor result = kernels::clone(a);
   kernels::index_add(result, axis, index, source, alpha, "index_add");
-  return written(
-      a, source, std::move(result), "index_add", [](const Tensor& gradient) { return gradient; },
+  return recorded(
+      std::move(result), "index_add", {&a, &source},
+      [](const Tensor& gradient) { return gradient; },
       [axis, at = Saved(index), alpha](const Tensor& gradient) {
         const Tensor picked = index_select(gradient, axis, at.get("index_add"));
         return alpha == 1.0 ? picked : picked * alpha;
@@ -227,8 +203,7 @@ void index_put_(const Tensor& a, const std::vector<Tensor>& indices, const Tenso
 
 Tensor masked_select(const Tensor& a, const Tensor& mask) {
   if (mask.dtype() != DType::kBool) {
-    throw InvalidArgumentError("masked_select: the mask is bool, not " +
-                               std::string(name_of(mask.dtype())));
+    throw InvalidArgumentError("masked_select: the mask is bool, not ", mask.dtype());
   }
   const Shape shape = shapes::broadcast(a.shape(), mask.shape(), "masked_select");
   return index_select(a.expand(shape).reshape({numel_of(shape)}), 0,
@@ -253,8 +228,7 @@ Tensor nonzero(const Tensor& a) {
 Tensor one_hot(const Tensor& classes, std::int64_t class_count) {
   require_cpu("one_hot", {&classes});
   if (classes.dtype() != DType::kI64) {
-    throw InvalidArgumentError("one_hot: takes int64 classes, not " +
-                               std::string(name_of(classes.dtype())));
+    throw InvalidArgumentError("one_hot: takes int64 classes, not ", classes.dtype());
   }
   if (class_count == -1) class_count = largest_class(classes) + 1;
   Shape shape = classes.shape();
@@ -264,6 +238,77 @@ Tensor one_hot(const Tensor& classes, std::int64_t class_count) {
                    Tensor::scalar(1, DType::kI64).expand(classes.unsqueeze(-1).shape()), false,
                    "one_hot");
   return result;
+}
+
+namespace {
+
+void check(const Tensor& indices, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
+  require_cpu("embedding", {&indices, &weight});
+  if (indices.dtype() != DType::kI64 || weight.dim() != 2) {
+    throw InvalidArgumentError("embedding: indices ", indices.dtype(), " ", indices.shape(),
+                               " and weight ", weight.shape(),
+                               ": expected int64 and [num_embeddings, embedding_dim]");
+  }
+  const std::int64_t count = weight.size(0);
+  if (padding_idx && (*padding_idx < -count || *padding_idx >= count)) {
+    throw InvalidArgumentError("embedding: padding_idx ", *padding_idx, " for weight ",
+                               weight.shape());
+  }
+  const Tensor flat = kernels::contiguous(indices);
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    const std::int64_t index = flat.data<std::int64_t>()[i];
+    if (index >= 0 && index < count) continue;
+    throw InvalidArgumentError("embedding: index ", index, " at position ", i, " of ",
+                               indices.shape(), " for weight ", weight.shape());
+  }
+}
+
+// Positions whose index is not `padding`.
+Tensor positions_without(const Tensor& rows, std::int64_t padding) {
+  std::vector<std::int64_t> kept;
+  for (std::int64_t i = 0; i < rows.numel(); ++i) {
+    if (rows.data<std::int64_t>()[i] != padding) kept.push_back(i);
+  }
+  return Tensor::from(kept, {static_cast<std::int64_t>(kept.size())});
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& indices, const Tensor& weight,
+                 std::optional<std::int64_t> padding_idx, bool sparse) {
+  check(indices, weight, padding_idx);
+  const Tensor rows = kernels::clone(kernels::contiguous(indices)).reshape({-1});
+  Shape shape = indices.shape();
+  shape.push_back(weight.size(1));
+  Tensor result = kernels::reshape(kernels::gather_rows(weight, rows), shape);
+  if (!autograd::should_record({&weight})) return result;
+  std::int64_t padding = padding_idx.value_or(-1 - weight.size(0));
+  if (padding_idx && padding < 0) padding += weight.size(0);
+  const bool by_rows = sparse && weight.is_leaf();
+  return autograd::record(
+      std::move(result), "embedding", {autograd::edge_to(weight)},
+      [rows, padding, shape = weight.shape(),
+       leaf = by_rows ? autograd::substitute_for(weight) : Tensor()](const Tensor& gradient) {
+        const Tensor kept = positions_without(rows, padding);
+        if (grad_enabled()) {
+          const Tensor flat = gradient.reshape({rows.numel(), shape[1]});
+          return std::vector<Tensor>{index_add(Tensor::zeros(shape, gradient.dtype()), 0,
+                                               kernels::gather_rows(rows, kept),
+                                               index_select(flat, 0, kept))};
+        }
+        const Tensor flat =
+            kernels::reshape(kernels::contiguous(gradient), {rows.numel(), shape[1]});
+        const Tensor values = kernels::gather_rows(flat, kept);
+        const Tensor where = kernels::gather_rows(rows, kept);
+        if (leaf.defined() && autograd::takes_rows(leaf)) {
+          autograd::deliver_rows(leaf, where, values);
+          return std::vector<Tensor>(1);
+        }
+        Tensor dense = Tensor::zeros(shape, gradient.dtype());
+        kernels::add_rows(dense, where, values);
+        return std::vector<Tensor>{dense};
+      },
+      autograd::Order::kAny);
 }
 
 }  // namespace hvd

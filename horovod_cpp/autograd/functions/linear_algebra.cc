@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_memory.h"
-#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/matmul/matmul.h"
@@ -13,10 +11,6 @@
 namespace hvd {
 namespace {
 
-using autograd::edge_to;
-using autograd::Order;
-using autograd::requires_grad;
-using autograd::Saved;
 using autograd::saved_for;
 
 // Both have two axes or more.
@@ -24,23 +18,14 @@ Tensor product(const Tensor& a, const Tensor& b) {
   const bool matrices = a.dim() == 2 && b.dim() == 2;
   Tensor result =
       matrices ? kernels::matmul(a, false, b, false) : kernels::batched_matmul(a, b, "matmul");
-  if (!autograd::should_record({&a, &b})) return result;
-  return autograd::record(
-      std::move(result), "matmul", {edge_to(a), edge_to(b)},
-      [left = saved_for(b, a), right = saved_for(a, b), a_shape = a.shape(), b_shape = b.shape(),
-       a_wanted = requires_grad(a), b_wanted = requires_grad(b)](const Tensor& gradient) {
-        std::vector<Tensor> gradients(2);
-        if (a_wanted) {
-          const Tensor transposed = right.get("matmul").transpose(-2, -1);
-          gradients[0] = autograd::sum_to(product(gradient, transposed), a_shape);
-        }
-        if (b_wanted) {
-          const Tensor transposed = left.get("matmul").transpose(-2, -1);
-          gradients[1] = autograd::sum_to(product(transposed, gradient), b_shape);
-        }
-        return gradients;
+  return autograd::combined(
+      a, b, std::move(result), "matmul",
+      [right = saved_for(a, b)](const Tensor& gradient) {
+        return product(gradient, right.get("matmul").transpose(-2, -1));
       },
-      Order::kAny);
+      [left = saved_for(b, a)](const Tensor& gradient) {
+        return product(left.get("matmul").transpose(-2, -1), gradient);
+      });
 }
 
 // Of linear's input 1.
@@ -54,19 +39,15 @@ Tensor weight_gradient(const Tensor& gradient, const Tensor& input) {
 Tensor linear_rows(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   Tensor result = kernels::matmul(input, false, weight, true, "linear");
   if (bias.defined()) kernels::add_into(result, bias, 1.0);
-  if (!autograd::should_record({&input, &weight, &bias})) return result;
-  return autograd::record(
-      std::move(result), "linear", {edge_to(input), edge_to(weight), edge_to(bias)},
-      [x = saved_for(weight, input), w = saved_for(input, weight), x_wanted = requires_grad(input),
-       w_wanted = requires_grad(weight),
-       bias_wanted = requires_grad(bias)](const Tensor& gradient) {
-        std::vector<Tensor> gradients(3);
-        if (x_wanted) gradients[0] = product(gradient, w.get("linear"));
-        if (w_wanted) gradients[1] = weight_gradient(gradient, x.get("linear"));
-        if (bias_wanted) gradients[2] = sum(gradient, {0});
-        return gradients;
+  return autograd::recorded(
+      std::move(result), "linear", {&input, &weight, &bias},
+      [w = saved_for(input, weight)](const Tensor& gradient) {
+        return product(gradient, w.get("linear"));
       },
-      Order::kAny);
+      [x = saved_for(weight, input)](const Tensor& gradient) {
+        return weight_gradient(gradient, x.get("linear"));
+      },
+      [](const Tensor& gradient) { return sum(gradient, {0}); });
 }
 
 }  // namespace
@@ -75,13 +56,12 @@ Tensor matmul(const Tensor& left, const Tensor& right) {
   const Tensor a = autograd::lowered(left);
   const Tensor b = autograd::lowered(right);
   if (a.dim() == 0 || b.dim() == 0) {
-    throw InvalidArgumentError("matmul: shapes " + to_string(a.shape()) + " and " +
-                               to_string(b.shape()) + "; a scalar has no axis to sum over");
+    throw InvalidArgumentError("matmul: shapes ", a.shape(), " and ", b.shape(),
+                               "; a scalar has no axis to sum over");
   }
   if (a.dim() > 1 && b.dim() > 1) return product(a, b);
   if (a.shape().back() != b.size(b.dim() == 1 ? 0 : -2)) {
-    throw InvalidArgumentError("matmul: shapes " + to_string(a.shape()) + " and " +
-                               to_string(b.shape()) + " do not fit");
+    throw InvalidArgumentError("matmul: shapes ", a.shape(), " and ", b.shape(), " do not fit");
   }
   Tensor result = product(a.dim() == 1 ? a.unsqueeze(0) : a, b.dim() == 1 ? b.unsqueeze(1) : b);
   if (b.dim() == 1) result = result.squeeze(-1);
@@ -98,8 +78,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   shapes::require_dim(a, 1, "dot", "the left side");
   shapes::require_dim(b, 1, "dot", "the right side");
   if (a.shape() != b.shape()) {
-    throw InvalidArgumentError("dot: shapes " + to_string(a.shape()) + " and " +
-                               to_string(b.shape()) + " differ");
+    throw InvalidArgumentError("dot: shapes ", a.shape(), " and ", b.shape(), " differ");
   }
   const Tensor products = mul(a, b);
   const Tensor total = sum(products);
@@ -114,18 +93,17 @@ Tensor linear(const Tensor& given, const Tensor& given_weight, const Tensor& giv
     shapes::require_same_dtype(input, bias, "linear");
     shapes::require_dim(weight, 2, "linear", "the weight [out, in]");
     if (bias.shape() != Shape{weight.size(0)}) {
-      throw InvalidArgumentError("linear: weight " + to_string(weight.shape()) + " and bias " +
-                                 to_string(bias.shape()) + " do not fit");
+      throw InvalidArgumentError("linear: weight ", weight.shape(), " and bias ", bias.shape(),
+                                 " do not fit");
     }
   }
   if (input.dim() == 2) return linear_rows(input, weight, bias);
   if (input.dim() == 0) {
-    throw InvalidArgumentError("linear: the input is a scalar, weight " +
-                               to_string(weight.shape()));
+    throw InvalidArgumentError("linear: the input is a scalar, weight ", weight.shape());
   }
   if (weight.dim() != 2 || input.size(-1) != weight.size(1)) {
-    throw InvalidArgumentError("linear: shapes " + to_string(input.shape()) + " and " +
-                               to_string(weight.shape()) + " do not fit");
+    throw InvalidArgumentError("linear: shapes ", input.shape(), " and ", weight.shape(),
+                               " do not fit");
   }
   Shape shape = input.shape();
   const std::int64_t rows = input.numel() / std::max<std::int64_t>(shape.back(), 1);

@@ -1,24 +1,27 @@
+// The losses of classes, then those of elements.
+#include <algorithm>
 #include <cmath>
-#include <string>
+#include <limits>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/modes.h"
-#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/reduce/reduce.h"
 #include "horovod_cpp/tensor/layout.h"
-#include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd {
 namespace {
 
+using autograd::computes_in_float32;
 using autograd::edge_to;
+using autograd::rounded_back;
 using autograd::Saved;
+using autograd::widened;
 
 // How the loss of one example follows from its log-probabilities: those of the target count `hit`,
 // those of every class `each`, both times the class's weight.
@@ -41,26 +44,27 @@ ClassLossOptions widened(ClassLossOptions options) {
   return options;
 }
 
+void refuse_batch_mean(const char* name, LossReduction reduction) {
+  if (reduction != LossReduction::kBatchMean) return;
+  throw InvalidArgumentError(name, ": batchmean is a reduction of kl_div alone");
+}
+
 void check_options(const char* name, const Tensor& input, const ClassLossOptions& options) {
   shapes::require_float(input, name);
-  if (options.reduction == LossReduction::kBatchMean) {
-    throw InvalidArgumentError(std::string(name) + ": batchmean is a reduction of kl_div alone");
-  }
+  refuse_batch_mean(name, options.reduction);
   if (!(options.label_smoothing >= 0.0 && options.label_smoothing <= 1.0)) {
-    throw InvalidArgumentError(std::string(name) + ": label_smoothing " +
-                               std::to_string(options.label_smoothing) + " is not within [0, 1]");
+    throw InvalidArgumentError(name, ": label_smoothing ", options.label_smoothing,
+                               " is not within [0, 1]");
   }
   if (input.dim() == 0 || input.numel() == 0) {
-    throw InvalidArgumentError(std::string(name) + ": the batch is empty: input " +
-                               to_string(input.shape()));
+    throw InvalidArgumentError(name, ": the batch is empty: input ", input.shape());
   }
   const std::int64_t classes = input.dim() == 1 ? input.size(0) : input.size(1);
   if (!options.weight.defined()) return;
   shapes::require_same_dtype(input, options.weight, name);
   if (options.weight.shape() != Shape{classes}) {
-    throw InvalidArgumentError(std::string(name) + ": input " + to_string(input.shape()) +
-                               " and weight " + to_string(options.weight.shape()) +
-                               ": expected one for each class");
+    throw InvalidArgumentError(name, ": input ", input.shape(), " and weight ",
+                               options.weight.shape(), ": expected one for each class");
   }
 }
 
@@ -69,18 +73,15 @@ void check_targets(const char* name, const Tensor& input, const Tensor& targets,
   Shape expected = input.shape();
   expected.erase(expected.begin() + (input.dim() == 1 ? 0 : 1));
   if (targets.dtype() != DType::kI64 || targets.shape() != expected) {
-    throw InvalidArgumentError(std::string(name) + ": input " + to_string(input.shape()) +
-                               " needs int64 targets " + to_string(expected) + ", got " +
-                               std::string(name_of(targets.dtype())) + " " +
-                               to_string(targets.shape()));
+    throw InvalidArgumentError(name, ": input ", input.shape(), " needs int64 targets ", expected,
+                               ", got ", targets.dtype(), " ", targets.shape());
   }
   const Tensor flat = kernels::contiguous(targets);
   for (std::int64_t i = 0; i < flat.numel(); ++i) {
     const std::int64_t given = flat.data<std::int64_t>()[i];
     if (given == ignored || (given >= 0 && given < classes)) continue;
-    throw InvalidArgumentError(std::string(name) + ": target " + std::to_string(given) +
-                               " at index " + std::to_string(i) + " for " +
-                               std::to_string(classes) + " classes");
+    throw InvalidArgumentError(name, ": target ", given, " at index ", i, " for ", classes,
+                               " classes");
   }
 }
 
@@ -215,8 +216,8 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
                           const ClassLossOptions& options) {
   require_cpu("cross_entropy", {&logits, &targets});
   if (targets.shape() != logits.shape()) {
-    throw InvalidArgumentError("cross_entropy: logits " + to_string(logits.shape()) +
-                               " and probabilities " + to_string(targets.shape()) + " differ");
+    throw InvalidArgumentError("cross_entropy: logits ", logits.shape(), " and probabilities ",
+                               targets.shape(), " differ");
   }
   const Tensor rows = classes_last(logits);
   const double smoothing = options.label_smoothing;
@@ -236,9 +237,8 @@ Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
 Tensor nll_loss(const Tensor& log_probability, const Tensor& targets,
                 const ClassLossOptions& options) {
   if (autograd::is_half(log_probability)) {
-    return autograd::in_float32(log_probability, [&](const Tensor& wide) {
-      return nll_loss(wide, targets, widened(options));
-    });
+    return rounded_back(nll_loss(autograd::widened(log_probability), targets, widened(options)),
+                        log_probability);
   }
   check_options("nll_loss", log_probability, options);
   if (options.label_smoothing != 0.0) {
@@ -249,9 +249,9 @@ Tensor nll_loss(const Tensor& log_probability, const Tensor& targets,
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
   if (autograd::is_half(logits)) {
-    return autograd::in_float32(logits, [&](const Tensor& wide) {
-      return cross_entropy(wide, autograd::widened(targets), widened(options));
-    });
+    return rounded_back(
+        cross_entropy(autograd::widened(logits), autograd::widened(targets), widened(options)),
+        logits);
   }
   check_options("cross_entropy", logits, options);
   if (is_floating(targets.dtype())) return soft_cross_entropy(logits, targets, options);
@@ -261,16 +261,308 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLos
       logits, targets, true);
 }
 
-Tensor dropout(const Tensor& input, double p, bool training) {
-  if (training) require_cpu("dropout", {&input});
-  if (!(p >= 0.0 && p <= 1.0)) {
-    throw InvalidArgumentError("dropout: probability " + std::to_string(p));
+namespace {
+
+// The functions that losses are made of, for numbers as hvd has them for tensors.
+using std::abs;
+using std::exp;
+using std::log;
+using std::log1p;
+double neg(double x) {
+  return -x;
+}
+double sign(double x) {
+  return x > 0 ? 1 : x < 0 ? -1 : x;  // a NaN stays
+}
+double clamp(double x, double least, double most = std::numeric_limits<double>::infinity()) {
+  return std::clamp(x, least, most);
+}
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+// The part of x above 0, and that below, which share the slope at 0.
+double positive(double x) {
+  return std::max(x, 0.0);
+}
+double negative(double x) {
+  return std::min(x, 0.0);
+}
+Tensor positive(const Tensor& x) {
+  return maximum(x, Tensor::zeros({}, x.dtype()));
+}
+Tensor negative(const Tensor& x) {
+  return minimum(x, Tensor::zeros({}, x.dtype()));
+}
+
+// A loss is a type with functions of one input, its target and a factor (1 except for pos_weight):
+// the loss of numbers, and its slopes against input and target, of numbers or, for those who
+// differentiate them, of tensors as recorded functions.
+
+// Losses of the difference d = input - target: value(d) and slope(d).
+template <typename Loss>
+struct OfDifference : Loss {
+  double loss(double x, double t, double) const { return this->value(x - t); }
+  auto input_slope(const auto& x, const auto& t, const auto&) const { return this->slope(x - t); }
+  auto target_slope(const auto& x, const auto& t, const auto&) const {
+    return neg(this->slope(x - t));
   }
-  if (!training || p == 0.0) return input;
-  if (p == 1.0) return mul(input, Tensor::zeros(input.shape(), input.dtype()));
-  Tensor mask = bernoulli(input.shape(), 1.0 - p, input.dtype());
-  kernels::scale(mask, 1.0 / (1.0 - p));
-  return mul(input, mask);
+};
+
+struct Squared {
+  double value(double d) const { return d * d; }
+  auto slope(const auto& d) const { return d * 2.0; }
+};
+
+struct Absolute {
+  double value(double d) const { return abs(d); }
+  auto slope(const auto& d) const { return sign(d); }
+};
+
+// Quadratic within +-delta, linear beyond.
+struct Huber {
+  double delta;
+  double value(double d) const {
+    const double size = abs(d);
+    return size < delta ? d * d / 2 : delta * (size - delta / 2);
+  }
+  auto slope(const auto& d) const { return clamp(d, -delta, delta); }
+};
+
+struct SmoothL1 {
+  double beta;
+  double value(double d) const {
+    const double size = abs(d);
+    return size < beta ? d * d / (2 * beta) : size - beta / 2;
+  }
+  auto slope(const auto& d) const { return beta == 0 ? sign(d) : clamp(d * (1 / beta), -1.0, 1.0); }
+};
+
+struct CrossEntropy {
+  double loss(double x, double t, double) const {
+    return -t * clamp(log(x), -100.0) - (1 - t) * clamp(log1p(-x), -100.0);
+  }
+  auto input_slope(const auto& x, const auto& t, const auto&) const {
+    return (x - t) / clamp(x * (1.0 - x), 1e-12);
+  }
+  auto target_slope(const auto& x, const auto&, const auto&) const {
+    return clamp(log1p(neg(x)), -100.0) - clamp(log(x), -100.0);
+  }
+};
+
+struct CrossEntropyOfLogits {
+  // log(1 + e^-|x|) is log(1 + e^-x) without its -x where x < 0.
+  double loss(double x, double t, double factor) const {
+    return (1 - t) * x + (1 + (factor - 1) * t) * (log1p(exp(-abs(x))) - negative(x));
+  }
+  auto input_slope(const auto& x, const auto& t, const auto& factor) const {
+    return (1.0 - t) - ((factor - 1.0) * t + 1.0) * sigmoid(neg(x));
+  }
+  // (factor - 1) * log(1 + e^-x) - x, in an order that subtracts no infinity from another
+  auto target_slope(const auto& x, const auto&, const auto& factor) const {
+    return (factor - 1.0) * log1p(exp(neg(abs(x)))) - positive(x) - factor * negative(x);
+  }
+};
+
+struct KLDivergence {
+  double loss(double x, double t, double) const { return (t == 0 ? 0 : t * log(t)) - t * x; }
+  auto input_slope(const auto&, const auto& t, const auto&) const { return neg(t); }
+  auto target_slope(const auto& x, const auto& t, const auto&) const { return log(t) + 1.0 - x; }
+};
+
+struct KLDivergenceOfLogs {
+  double loss(double x, double t, double) const { return exp(t) * (t - x); }
+  auto input_slope(const auto&, const auto& t, const auto&) const { return neg(exp(t)); }
+  auto target_slope(const auto& x, const auto& t, const auto&) const {
+    return exp(t) * (t - x + 1.0);
+  }
+};
+
+// Calls `visit(i, input, target, factor)` for every element. All three are contiguous, or `factor`
+// is undefined.
+template <typename T, typename Visit>
+void for_each_element(const Tensor& input, const Tensor& target, const Tensor& factor,
+                      Visit visit) {
+  const T* x = input.data<T>();
+  const T* t = target.data<T>();
+  const T* f = factor.defined() ? factor.data<T>() : nullptr;
+  for (std::int64_t i = 0; i < input.numel(); ++i) {
+    visit(i, static_cast<double>(x[i]), static_cast<double>(t[i]),
+          f == nullptr ? 1.0 : static_cast<double>(f[i]));
+  }
+}
+
+double divisor(const Tensor& input, LossReduction reduction) {
+  if (reduction == LossReduction::kMean) return static_cast<double>(input.numel());
+  if (reduction == LossReduction::kBatchMean) {
+    return static_cast<double>(input.dim() == 0 ? 1 : input.size(0));
+  }
+  return 1.0;
+}
+
+template <typename Loss>
+Tensor forward(const Loss& loss, const Tensor& x, const Tensor& t, const Tensor& factor,
+               LossReduction reduction) {
+  const bool each = reduction == LossReduction::kNone;
+  Tensor result = Tensor::zeros(each ? x.shape() : Shape{}, x.dtype());
+  dispatch_float(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = result.data<T>();
+    double total = 0.0;
+    for_each_element<T>(x, t, factor, [&](std::int64_t i, double a, double b, double f) {
+      const double value = loss.loss(a, b, f);
+      if (each) out[i] = static_cast<T>(value);
+      total += value;
+    });
+    if (!each) *out = static_cast<T>(total / divisor(x, reduction));
+  });
+  return result;
+}
+
+// gradient (one for each element, or one for all) times slope(input, target, factor)
+template <typename Slope>
+Tensor backward(const Tensor& gradient, double divided_by, const Tensor& x, const Tensor& t,
+                const Tensor& factor, Slope slope) {
+  Tensor result = Tensor::empty(x.shape(), x.dtype());
+  const Tensor g = kernels::contiguous(kernels::expand(gradient, x.shape()));
+  dispatch_float(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = result.data<T>();
+    const T* scale = g.data<T>();
+    for_each_element<T>(x, t, factor, [&](std::int64_t i, double a, double b, double f) {
+      out[i] = static_cast<T>(static_cast<double>(scale[i]) / divided_by * slope(a, b, f));
+    });
+  });
+  return result;
+}
+
+void check_shapes(const char* name, const Tensor& input, const Tensor& target) {
+  shapes::require_same_dtype(input, target, name);
+  shapes::require_float(input, name);
+  if (input.shape() == target.shape()) return;
+  throw InvalidArgumentError(name, ": shapes ", input.shape(), " and ", target.shape(), " differ");
+}
+
+template <typename Loss>
+Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
+                 LossReduction reduction, const Tensor& factor = {}) {
+  require_cpu(name, {&input, &target});
+  if (computes_in_float32({&input, &target})) {
+    return rounded_back(
+        pointwise(name, loss, widened(input), widened(target), reduction, widened(factor)), input);
+  }
+  check_shapes(name, input, target);
+  const Tensor x = input.contiguous();
+  const Tensor t = target.contiguous();
+  // The gradient of either side, whose slope takes numbers, or tensors where it is recorded.
+  const auto gradient_by = [=, x_saved = Saved(x), t_saved = Saved(t),
+                            divided_by = divisor(x, reduction)](auto slope) {
+    return [=](const Tensor& gradient) {
+      const Tensor a = x_saved.get(name);
+      const Tensor b = t_saved.get(name);
+      if (!grad_enabled()) return backward(gradient, divided_by, a, b, factor, slope);
+      const Tensor f = factor.defined() ? factor : Tensor::ones({}, a.dtype());
+      return gradient * (1.0 / divided_by) * slope(a, b, f);
+    };
+  };
+  return autograd::recorded(
+      forward(loss, x, t, factor, reduction), name, {&x, &t},
+      gradient_by([loss](const auto&... values) { return loss.input_slope(values...); }),
+      gradient_by([loss](const auto&... values) { return loss.target_slope(values...); }));
+}
+
+void check_at_least(const char* name, const char* what, double value, double least) {
+  if (value >= least) return;
+  throw InvalidArgumentError(name, ": ", what, " ", value, " is too small");
+}
+
+// Throws, naming `what`, unless there is one for each element of the input once broadcast.
+void require_spread(const char* name, const char* what, const Tensor& given, const Tensor& input) {
+  const std::string named = std::string(name) + ": " + what;
+  shapes::broadcast_strides(given.shape(), given.strides(), input.shape(), named.c_str());
+}
+
+// The losses of all elements, times `weight`, reduced.
+template <typename Loss>
+Tensor weighted(const char* name, const Loss& loss, const Tensor& input, const Tensor& target,
+                const Tensor& weight, LossReduction reduction, const Tensor& factor = {}) {
+  if (!weight.defined()) return pointwise(name, loss, input, target, reduction, factor);
+  require_spread(name, "weight", weight, input);
+  const Tensor losses = mul(pointwise(name, loss, input, target, LossReduction::kNone, factor),
+                            weight.expand(input.shape()));
+  if (reduction == LossReduction::kNone) return losses;
+  return reduction == LossReduction::kSum ? sum(losses) : mean(losses);
+}
+
+void check_probabilities(const Tensor& input) {
+  for (const double value : input.to_vector()) {
+    if (value >= 0.0 && value <= 1.0) continue;
+    throw InvalidArgumentError("binary_cross_entropy: input ", value,
+                               " is not within [0, 1]; use binary_cross_entropy_with_logits");
+  }
+}
+
+}  // namespace
+
+Tensor mse_loss(const Tensor& input, const Tensor& target, LossReduction reduction) {
+  refuse_batch_mean("mse_loss", reduction);
+  return pointwise("mse_loss", OfDifference<Squared>{}, input, target, reduction);
+}
+
+Tensor l1_loss(const Tensor& input, const Tensor& target, LossReduction reduction) {
+  refuse_batch_mean("l1_loss", reduction);
+  return pointwise("l1_loss", OfDifference<Absolute>{}, input, target, reduction);
+}
+
+Tensor huber_loss(const Tensor& input, const Tensor& target, LossReduction reduction,
+                  double delta) {
+  refuse_batch_mean("huber_loss", reduction);
+  check_at_least("huber_loss", "delta", delta, std::numeric_limits<double>::min());
+  return pointwise("huber_loss", OfDifference<Huber>{{delta}}, input, target, reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, LossReduction reduction,
+                      double beta) {
+  refuse_batch_mean("smooth_l1_loss", reduction);
+  check_at_least("smooth_l1_loss", "beta", beta, 0.0);
+  return pointwise("smooth_l1_loss", OfDifference<SmoothL1>{{beta}}, input, target, reduction);
+}
+
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight,
+                            LossReduction reduction) {
+  refuse_batch_mean("binary_cross_entropy", reduction);
+  if (computes_in_float32({&input, &target})) {
+    return rounded_back(
+        binary_cross_entropy(widened(input), widened(target), widened(weight), reduction), input);
+  }
+  check_shapes("binary_cross_entropy", input, target);
+  check_probabilities(input);
+  return weighted("binary_cross_entropy", CrossEntropy{}, input, target, weight, reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
+                                        const Tensor& weight, LossReduction reduction,
+                                        const Tensor& pos_weight) {
+  constexpr const char* kName = "binary_cross_entropy_with_logits";
+  refuse_batch_mean(kName, reduction);
+  if (computes_in_float32({&input, &target})) {
+    return rounded_back(
+        binary_cross_entropy_with_logits(widened(input), widened(target), widened(weight),
+                                         reduction, widened(pos_weight)),
+        input);
+  }
+  Tensor factor;
+  if (pos_weight.defined()) {
+    shapes::require_same_dtype(input, pos_weight, kName);
+    require_spread(kName, "pos_weight", pos_weight, input);
+    autograd::require_constant(pos_weight, kName, "pos_weight");
+    factor = kernels::clone(kernels::expand(pos_weight, input.shape()));
+  }
+  return weighted(kName, CrossEntropyOfLogits{}, input, target, weight, reduction, factor);
+}
+
+Tensor kl_div(const Tensor& input, const Tensor& target, LossReduction reduction, bool log_target) {
+  if (log_target) return pointwise("kl_div", KLDivergenceOfLogs{}, input, target, reduction);
+  return pointwise("kl_div", KLDivergence{}, input, target, reduction);
 }
 
 }  // namespace hvd

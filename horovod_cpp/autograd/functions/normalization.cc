@@ -1,11 +1,9 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/modes.h"
-#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
@@ -72,22 +70,21 @@ void check_affine(const Tensor& input, const Tensor& parameter, const Shape& exp
     shapes::require_same_dtype(input, parameter, name);
   }
   if (parameter.shape() == expected) return;
-  throw InvalidArgumentError(std::string(name) + ": input " + to_string(input.shape()) + " and " +
-                             what + " " + to_string(parameter.shape()) + ": expected " +
-                             to_string(expected));
+  throw InvalidArgumentError(name, ": input ", input.shape(), " and ", what, " ", parameter.shape(),
+                             ": expected ", expected);
 }
 
 void require_channels(const Tensor& tensor, const Tensor& input, const char* what) {
   if (!tensor.defined()) {
-    throw InvalidArgumentError(std::string("batch_norm: ") + what + " is undefined");
+    throw InvalidArgumentError("batch_norm: ", what, " is undefined");
   }
   // Parameters and statistics of half images may be float32.
   if (!is_half(input) || tensor.dtype() != DType::kF32) {
     shapes::require_same_dtype(input, tensor, "batch_norm");
   }
   if (tensor.shape() != Shape{input.size(1)}) {
-    throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) + ", " + what + " " +
-                               to_string(tensor.shape()));
+    throw InvalidArgumentError("batch_norm: input ", input.shape(), ", ", what, " ",
+                               tensor.shape());
   }
 }
 
@@ -124,15 +121,15 @@ Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tens
   const auto axes = static_cast<std::ptrdiff_t>(normalized_shape.size());
   if (axes == 0 || input.dim() < axes ||
       !std::equal(normalized_shape.begin(), normalized_shape.end(), input.shape().end() - axes)) {
-    throw InvalidArgumentError("layer_norm: input " + to_string(input.shape()) +
-                               " does not end in normalized_shape " + to_string(normalized_shape));
+    throw InvalidArgumentError("layer_norm: input ", input.shape(),
+                               " does not end in normalized_shape ", normalized_shape);
   }
   check_affine(input, weight, normalized_shape, "layer_norm", "weight");
   check_affine(input, bias, normalized_shape, "layer_norm", "bias");
   if (is_half(input)) {
-    return autograd::through_float32(input, [&](const Tensor& wide) {
-      return layer_norm(wide, normalized_shape, widened(weight), widened(bias), eps);
-    });
+    return autograd::cast(
+        layer_norm(widened(input), normalized_shape, widened(weight), widened(bias), eps),
+        input.dtype());
   }
   const std::int64_t columns = std::max<std::int64_t>(numel_of(normalized_shape), 1);
   return affine(normalized(input, input.numel() / columns, eps, "layer_norm"), weight, bias);
@@ -141,17 +138,16 @@ Tensor layer_norm(const Tensor& input, const Shape& normalized_shape, const Tens
 Tensor group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight,
                   const Tensor& bias, double eps) {
   if (input.dim() < 2 || num_groups < 1 || input.size(1) % num_groups != 0) {
-    throw InvalidArgumentError("group_norm: input " + to_string(input.shape()) +
-                               " [n, c, ...] has no channels that divide into num_groups " +
-                               std::to_string(num_groups));
+    throw InvalidArgumentError("group_norm: input ", input.shape(),
+                               " [n, c, ...] has no channels that divide into num_groups ",
+                               num_groups);
   }
   const std::int64_t channels = input.size(1);
   check_affine(input, weight, {channels}, "group_norm", "weight");
   check_affine(input, bias, {channels}, "group_norm", "bias");
   if (is_half(input)) {
-    return autograd::through_float32(input, [&](const Tensor& wide) {
-      return group_norm(wide, num_groups, widened(weight), widened(bias), eps);
-    });
+    return autograd::cast(
+        group_norm(widened(input), num_groups, widened(weight), widened(bias), eps), input.dtype());
   }
   Shape per_channel(static_cast<std::size_t>(input.dim() - 1), 1);
   per_channel[0] = channels;
@@ -178,7 +174,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   if (training) {
     const std::int64_t count = input.numel() / std::max<std::int64_t>(input.size(1), 1);
     if (count < 2) {
-      throw InvalidArgumentError("batch_norm: input " + to_string(input.shape()) +
+      throw InvalidArgumentError("batch_norm: input ", input.shape(),
                                  " has fewer than two values a channel to learn from");
     }
     moments = kernels::channel_moments(input);

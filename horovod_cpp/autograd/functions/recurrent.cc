@@ -1,10 +1,8 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 
-#include <string>
-
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/node.h"
-#include "horovod_cpp/autograd/precision.h"
+#include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/kernels/recurrent/recurrent.h"
 #include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -30,15 +28,13 @@ void check(const char* name, std::int64_t gates, const Tensor& projected, const 
       projected.size(1) == hidden.size(0) && projected.size(2) == gates * n) {
     return;
   }
-  throw InvalidArgumentError(
-      std::string(name) + ": projected input " + to_string(projected.shape()) + ", weight " +
-      to_string(weight.shape()) + " and hidden state " + to_string(hidden.shape()) + " do not fit");
+  throw InvalidArgumentError(name, ": projected input ", projected.shape(), ", weight ",
+                             weight.shape(), " and hidden state ", hidden.shape(), " do not fit");
 }
 
 void require_shape(const char* name, const Tensor& tensor, const Shape& shape, const char* what) {
   if (tensor.shape() == shape) return;
-  throw InvalidArgumentError(std::string(name) + ": " + what + " " + to_string(tensor.shape()) +
-                             ", expected " + to_string(shape));
+  throw InvalidArgumentError(name, ": ", what, " ", tensor.shape(), ", expected ", shape);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-#include <string>
+#include <algorithm>
+#include <cmath>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/modes.h"
-#include "horovod_cpp/autograd/precision.h"
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
@@ -14,10 +14,22 @@
 namespace hvd {
 namespace {
 
-using autograd::edge_to;
 using autograd::mapped;
 using autograd::Saved;
-using autograd::should_record;
+
+void require_floating(const Tensor& a, const char* function) {
+  if (is_floating(a.dtype())) return;
+  throw InvalidArgumentError(function, ": takes a floating dtype, got ", a.dtype());
+}
+
+// How many elements the axes of `mask` have together.
+double count_of(const Tensor& a, const std::vector<bool>& mask) {
+  double count = 1.0;
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    if (mask[i]) count *= static_cast<double>(a.shape()[i]);
+  }
+  return count;
+}
 
 // The sum over `mask`, times `factor`.
 Tensor scaled_sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim, double factor,
@@ -42,9 +54,8 @@ Tensor along(const Tensor& a, std::int64_t axis, const char* name, Forward forwa
              Backward backward, Backward recorded) {
   require_cpu(name, {&a});
   if (autograd::is_half(a)) {
-    return autograd::in_float32(a, [&](const Tensor& wide) {
-      return along(wide, axis, name, forward, backward, recorded);
-    });
+    const Tensor wide = along(autograd::widened(a), axis, name, forward, backward, recorded);
+    return autograd::rounded_back(wide, a);
   }
   shapes::require_float(a, name);
   const std::int64_t at = shapes::axis(axis, a.dim(), name);
@@ -67,16 +78,9 @@ Tensor sum(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
 }
 
 Tensor mean(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
-  if (!is_floating(a.dtype())) {
-    throw InvalidArgumentError("mean: takes a floating dtype, got " +
-                               std::string(name_of(a.dtype())));
-  }
+  require_floating(a, "mean");
   const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "mean");
-  double count = 1.0;
-  for (std::size_t i = 0; i < mask.size(); ++i) {
-    if (mask[i]) count *= static_cast<double>(a.shape()[i]);
-  }
-  return scaled_sum(a, mask, keepdim, 1.0 / count, "mean");
+  return scaled_sum(a, mask, keepdim, 1.0 / count_of(a, mask), "mean");
 }
 
 Tensor softmax(const Tensor& a, std::int64_t axis) {
@@ -91,62 +95,180 @@ Tensor log_softmax(const Tensor& a, std::int64_t axis) {
 
 namespace {
 
-Tensor joined(const std::vector<Tensor>& given, std::int64_t axis, const char* name) {
-  if (given.empty()) throw InvalidArgumentError(std::string(name) + ": no tensors");
-  const std::vector<Tensor> parts = autograd::in_one_dtype(given);
-  const std::int64_t at = shapes::axis(axis, parts[0].dim(), name);
-  Shape shape = parts[0].shape();
-  std::vector<std::int64_t> ends;
-  std::int64_t total = 0;
-  bool wanted = false;
-  for (const Tensor& part : parts) {
-    shapes::require_same_dtype(parts[0], part, name);
-    require_same_device(name, parts[0], part);
-    Shape expected = shape;
-    if (part.dim() == parts[0].dim()) expected[static_cast<std::size_t>(at)] = part.size(at);
-    if (part.shape() != expected) {
-      throw InvalidArgumentError(std::string(name) + ": shapes " + to_string(shape) + " and " +
-                                 to_string(part.shape()) + " along axis " + std::to_string(axis));
-    }
-    total += part.size(at);
-    ends.push_back(total);
-    wanted = wanted || should_record({&part});
-  }
-  shape[static_cast<std::size_t>(at)] = total;
-  Tensor result = Tensor::empty(shape, parts[0].dtype(), parts[0].device());
-  const auto begin = [ends](std::size_t i) { return i == 0 ? 0 : ends[i - 1]; };
-  std::vector<autograd::Edge> inputs;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    kernels::copy_into(kernels::slice(result, at, begin(i), ends[i]), parts[i]);
-    inputs.push_back(edge_to(parts[i]));
-  }
-  if (!wanted) return result;
-  return autograd::record(
-      std::move(result), name, std::move(inputs),
-      [at, begin, ends](const Tensor& gradient) {
-        std::vector<Tensor> gradients;
-        for (std::size_t i = 0; i < ends.size(); ++i) {
-          gradients.push_back(gradient.slice(at, begin(i), ends[i]));
-        }
-        return gradients;
-      },
-      autograd::Order::kAny);
+// Makes a function of rows one of any axis. `of_rows` keeps the number of axes.
+template <typename OfRows>
+Tensor by_rows(const Tensor& a, std::int64_t at, OfRows of_rows) {
+  if (at == a.dim() - 1) return of_rows(kernels::contiguous(a.detach()));
+  return kernels::contiguous(of_rows(a.detach().transpose(at, -1).contiguous()).transpose(at, -1));
+}
+
+Tensor order_along(const Tensor& a, std::int64_t at, bool descending) {
+  return by_rows(a, at, [&](const Tensor& rows) { return kernels::argsort(rows, descending); });
+}
+
+ValuesAndIndices extreme(const Tensor& a, std::int64_t axis, bool largest, bool keepdim,
+                         const char* name) {
+  Tensor indices = kernels::arg_extreme(a, axis, largest, true, name);
+  Tensor values = gather(a, axis, indices);
+  if (keepdim) return {values, indices};
+  return {values.squeeze(axis), indices.squeeze(axis)};
+}
+
+// `values`, the largest or smallest elements of `a` along some axes, which they keep, as a function
+// of `a`: equal ones share the gradient.
+Tensor shared_by_ties(const Tensor& a, const Tensor& values, const char* name) {
+  Tensor result = values.detach();
+  const Saved x(a), y = Saved::result(result);
+  return mapped(a, std::move(result), name, [=](const Tensor& gradient) {
+    const Tensor all = x.get(name), found = y.get(name);
+    const Tensor ties = logical_or(eq(all, found), logical_and(isnan(all), isnan(found)));
+    const Tensor shares = ties.to(gradient.dtype());
+    return gradient / autograd::sum_to(shares, gradient.shape()) * shares;
+  });
+}
+
+Tensor extreme_of_all(const Tensor& a, bool largest, const char* name) {
+  const Tensor flat = a.reshape({-1});
+  return shared_by_ties(flat, extreme(flat.detach(), 0, largest, true, name).values, name)
+      .squeeze(0);
+}
+
+// root(total), whose slope where all is 0 would be infinite: there the gradient is 0.
+template <typename Root>
+Tensor root_of(const Tensor& total, Root root) {
+  const Tensor nothing = eq(total, 0.0);
+  return masked_fill(root(masked_fill(total, nothing, 1.0)), nothing, 0.0);
+}
+
+Tensor running_sum(const Tensor& a, std::int64_t at, bool reverse) {
+  return mapped(
+      a, by_rows(a, at, [&](const Tensor& rows) { return kernels::cumsum(rows, reverse); }),
+      "cumsum", [=](const Tensor& gradient) { return running_sum(gradient, at, !reverse); });
 }
 
 }  // namespace
 
-Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis) {
-  return joined(parts, axis, "concat");
+ValuesAndIndices max(const Tensor& a, std::int64_t axis, bool keepdim) {
+  return extreme(a, axis, true, keepdim, "max");
 }
 
-Tensor cat(const std::vector<Tensor>& parts, std::int64_t axis) {
-  return joined(parts, axis, "cat");
+ValuesAndIndices min(const Tensor& a, std::int64_t axis, bool keepdim) {
+  return extreme(a, axis, false, keepdim, "min");
 }
 
-Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis) {
-  std::vector<Tensor> rows;
-  for (const Tensor& part : parts) rows.push_back(part.unsqueeze(axis));
-  return joined(rows, axis, "stack");
+Tensor max(const Tensor& a) {
+  return extreme_of_all(a, true, "max");
+}
+
+Tensor min(const Tensor& a) {
+  return extreme_of_all(a, false, "min");
+}
+
+Tensor argmax(const Tensor& a, std::int64_t axis, bool keepdim) {
+  return kernels::arg_extreme(a, axis, true, keepdim, "argmax");
+}
+
+Tensor argmax(const Tensor& a) {
+  return argmax(a.detach().reshape({-1}), 0);
+}
+
+Tensor argmin(const Tensor& a, std::int64_t axis, bool keepdim) {
+  return kernels::arg_extreme(a, axis, false, keepdim, "argmin");
+}
+
+Tensor argmin(const Tensor& a) {
+  return argmin(a.detach().reshape({-1}), 0);
+}
+
+Tensor var(const Tensor& a, std::vector<std::int64_t> axes, double correction, bool keepdim) {
+  require_floating(a, "var");
+  if (autograd::raises(a)) return var(autograd::widened(a), std::move(axes), correction, keepdim);
+  const double count = count_of(a, shapes::axis_mask(axes, a.dim(), "var"));
+  const double divisor = std::max(count - correction, 0.0);
+  return sum(square(a - mean(a, axes, true)), axes, keepdim) / divisor;
+}
+
+Tensor std(const Tensor& a, std::vector<std::int64_t> axes, double correction, bool keepdim) {
+  require_floating(a, "std");
+  return root_of(var(a, std::move(axes), correction, keepdim), sqrt);
+}
+
+Tensor norm(const Tensor& a, double p, std::vector<std::int64_t> axes, bool keepdim) {
+  require_floating(a, "norm");
+  if (autograd::raises(a)) return norm(autograd::widened(a), p, std::move(axes), keepdim);
+  if (!(p > 0.0)) throw InvalidArgumentError("norm: p = ", p);
+  const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "norm");
+  const Tensor size = abs(a);
+  if (p == 1.0) return sum(size, axes, keepdim);
+  if (std::isinf(p)) {
+    Tensor largest = size.detach();
+    for (std::int64_t i = 0; i < a.dim(); ++i) {
+      if (!mask[static_cast<std::size_t>(i)]) continue;
+      largest = extreme(largest, i, true, true, "norm").values;
+    }
+    return shared_by_ties(size, largest, "norm").reshape(shapes::reduced(a.shape(), mask, keepdim));
+  }
+  if (p == 2.0) return root_of(sum(square(a), axes, keepdim), sqrt);
+  const auto power = [p](const Tensor& x) { return pow(x, p); };
+  const auto root = [p](const Tensor& x) { return pow(x, 1.0 / p); };
+  return root_of(sum(root_of(size, power), axes, keepdim), root);
+}
+
+Tensor prod(const Tensor& a, std::int64_t axis, bool keepdim) {
+  if (autograd::raises(a)) return prod(autograd::widened(a), axis, keepdim);
+  const std::int64_t at = shapes::axis(axis, a.dim(), "prod");
+  const Tensor rows = kernels::rows_along(a.detach(), at);
+  Tensor result = kernels::prod(rows);
+  if (keepdim) result = result.unsqueeze(at);
+  if (!autograd::should_record({&a})) return result;
+  return autograd::record(
+      std::move(result), "prod", {autograd::edge_to(a)},
+      [rows = Saved(rows), at, keepdim](const Tensor& gradient) {
+        const Tensor others = kernels::prod_of_others(rows.get("prod"));
+        const Tensor row = (keepdim ? gradient.squeeze(at) : gradient).unsqueeze(-1);
+        std::vector<std::int64_t> back;  // the last axis returns to its place
+        for (std::int64_t i = 0; i + 1 < others.dim(); ++i) back.push_back(i);
+        back.insert(back.begin() + static_cast<std::ptrdiff_t>(at), others.dim() - 1);
+        return std::vector<Tensor>{mul(row, others).permute(back)};
+      });
+}
+
+Tensor prod(const Tensor& a) {
+  return prod(a.reshape({-1}), 0);
+}
+
+Tensor cumsum(const Tensor& a, std::int64_t axis) {
+  if (autograd::raises(a)) return cumsum(autograd::widened(a), axis);
+  return running_sum(a, shapes::axis(axis, a.dim(), "cumsum"), false);
+}
+
+Tensor argsort(const Tensor& a, std::int64_t axis, bool descending) {
+  return order_along(a, shapes::axis(axis, a.dim(), "argsort"), descending);
+}
+
+ValuesAndIndices sort(const Tensor& a, std::int64_t axis, bool descending) {
+  Tensor indices = order_along(a, shapes::axis(axis, a.dim(), "sort"), descending);
+  Tensor values = gather(a, axis, indices);
+  return {std::move(values), std::move(indices)};
+}
+
+ValuesAndIndices topk(const Tensor& a, std::int64_t k, std::int64_t axis, bool largest) {
+  const std::int64_t at = shapes::axis(axis, a.dim(), "topk");
+  if (k < 0 || k > a.size(at)) {
+    throw InvalidArgumentError("topk: k = ", k, " of axis ", axis, " of shape ", a.shape());
+  }
+  Tensor indices = argsort(a, at, largest).slice(at, 0, k).contiguous();
+  Tensor values = gather(a, at, indices);
+  return {std::move(values), std::move(indices)};
+}
+
+Tensor bincount(const Tensor& a, std::int64_t minlength) {
+  shapes::require_dim(a, 1, "bincount", "the input");
+  if (a.dtype() != DType::kI64 || minlength < 0) {
+    throw InvalidArgumentError("bincount: takes int64 and a minlength of 0 or more, got ",
+                               a.dtype(), " and ", minlength);
+  }
+  return kernels::bincount(kernels::contiguous(a), minlength);
 }
 
 }  // namespace hvd

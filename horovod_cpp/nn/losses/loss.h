@@ -4,12 +4,12 @@
 #include <type_traits>
 
 #include "core/base/status.h"
-#include "horovod_cpp/autograd/functions/losses.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/nn/module.h"
 
 namespace hvd::nn {
 
-// A loss compares two tensors; the functions' contracts are in autograd/functions/losses.h. As
+// A loss compares two tensors; the functions' contracts are in autograd/functions/functions.h. As
 // Modules losses have no forward of one tensor: that throws.
 class Loss : public Module {
  public:

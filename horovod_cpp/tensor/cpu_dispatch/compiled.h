@@ -8,16 +8,8 @@
 
 namespace hvd::isa::HVD_ISA_NAME {
 
+// The products of matrices (products.cc).
 template <typename T>
-void set_elementwise(Kernels<T>& kernels);
-template <typename T>
-void set_reductions(Kernels<T>& kernels);
-template <typename T>
-void set_gemm(Kernels<T>& kernels);
-template <typename T>
-void set_rows(Kernels<T>& kernels);
-template <typename T>
-void set_columns(Kernels<T>& kernels);
-void set_bf16(Bf16Kernels& kernels);
+void set_products(Kernels<T>& kernels);
 
 }  // namespace hvd::isa::HVD_ISA_NAME

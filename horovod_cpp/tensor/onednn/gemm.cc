@@ -68,7 +68,7 @@ void gemm(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, st
                       ldb, accumulate ? 1.0f : 0.0f, c, ldc);
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) {
-    throw InternalError("dnnl_sgemm gave status " + std::to_string(status));
+    throw InternalError("dnnl_sgemm gave status ", static_cast<int>(status));
   }
 }
 
@@ -86,7 +86,7 @@ namespace {
 void check(dnnl_status_t status, const char* what) {
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status == dnnl_success) return;
-  throw InternalError(std::string("oneDNN: ") + what + " gave status " + std::to_string(status));
+  throw InternalError("oneDNN: ", what, " gave status ", static_cast<int>(status));
 }
 
 // A function of the library, found at its first use.

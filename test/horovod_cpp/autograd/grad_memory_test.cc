@@ -7,9 +7,9 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/convolution.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/kernels/convolution/convolution.h"
 #include "horovod_cpp/tensor/kernels/matmul/matmul.h"
+#include "horovod_cpp/tensor/layout.h"
 
 namespace hvd {
 namespace {

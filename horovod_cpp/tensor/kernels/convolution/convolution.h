@@ -15,6 +15,15 @@ struct ConvShape {
   std::int64_t spatial;  // 1 or 2
 
   std::int64_t taps() const { return kernel[0] * kernel[1]; }
+  Shape images_shape(bool of_out) const {
+    return shape_of(images, of_out ? out_channels : in_channels, of_out ? out : in);
+  }
+  Shape weight_shape() const { return shape_of(out_channels, in_channels / groups, kernel); }
+  Shape shape_of(std::int64_t first, std::int64_t second,
+                 const std::array<std::int64_t, 2>& extents) const {
+    if (spatial == 1) return {first, second, extents[1]};
+    return {first, second, extents[0], extents[1]};
+  }
 };
 
 // Tensors are floating, of one dtype and fit the shape; the caller has checked. The weight is
@@ -32,15 +41,7 @@ Tensor convolve_transposed(const ConvShape& shape, const Tensor& output, const T
 Tensor convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output,
                             const Tensor& place = {});
 
-// -- the above for float16 and bfloat16, summed in float32 and rounded once.
-
-// c_is_out: convolve(), else convolve_transposed().
-Tensor half_convolve(const ConvShape& shape, bool c_is_out, const Tensor& a, const Tensor& weight,
-                     const Tensor& bias);
-Tensor half_convolve_weight_grad(const ConvShape& shape, const Tensor& input, const Tensor& output);
-
-// The same for bfloat16 alone, as products of matrices: what the positions of the kernel meet is
-// put side by side (patches), block by block, and multiplied with the weight.
+// The same for bfloat16 alone, as products of matrices.
 using Bf16Gemm = decltype(isa::Bf16Kernels::gemm);
 Tensor bf16_convolve(const ConvShape& shape, bool c_is_out, const Tensor& a, const Tensor& weight,
                      const Tensor& bias, Bf16Gemm gemm);

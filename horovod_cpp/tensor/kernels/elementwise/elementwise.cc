@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <type_traits>
 
 #include "core/base/status.h"
@@ -17,8 +18,7 @@ namespace hvd::kernels {
 namespace {
 
 [[noreturn]] void refuse(const char* function, DType dtype) {
-  throw InvalidArgumentError(std::string(function) + ": not defined for dtype " +
-                             std::string(name_of(dtype)));
+  throw InvalidArgumentError(function, ": not defined for dtype ", dtype);
 }
 
 // Sums of bools are true where one is, products where both are.
@@ -68,13 +68,13 @@ void binary_row(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t
 
 // row(a, its step, b, its step, out, count) for each row of `result`, to whose shape `a` and `b`
 // are broadcast.
-template <typename T, typename Row>
+template <typename T, typename Out, typename Row>
 void for_each_broadcast_row(const Tensor& a, const Tensor& b, const Tensor& result,
                             const char* function, Row row) {
   const Shape& shape = result.shape();
   const T* x = a.data<T>();
   const T* y = b.data<T>();
-  T* out = result.data<T>();
+  Out* out = result.data<Out>();
   for_each_row<3>(
       shape,
       {result.strides(), shapes::broadcast_strides(a.shape(), a.strides(), shape, function),
@@ -82,6 +82,92 @@ void for_each_broadcast_row(const Tensor& a, const Tensor& b, const Tensor& resu
       [&](const auto& at, std::int64_t n, const auto& step) {
         row(x + at[1], step[1], y + at[2], step[2], out + at[0], n);
       });
+}
+
+}  // namespace
+
+Tensor cast(const Tensor& a, DType dtype) {
+  if (a.dtype() == dtype) return a;
+  std::vector<std::int64_t> order(static_cast<std::size_t>(a.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::int64_t axis) {
+    return a.strides()[static_cast<std::size_t>(axis)];
+  });
+  const Tensor dense = permute(a, order);
+  if (a.is_contiguous() || !dense.is_contiguous()) return to(a, dtype);
+  std::vector<std::int64_t> back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  }
+  return permute(to(dense, dtype), back);
+}
+
+void widen(const Tensor& a, std::int64_t first, float* out, std::int64_t n) {
+  if (a.dtype() == DType::kBF16) {
+    isa::table().bf16.widen(a.data<BFloat16>() + first, out, n);
+    return;
+  }
+  const Float16* in = a.data<Float16>() + first;
+  for (std::int64_t i = 0; i < n; ++i) out[i] = to_float(in[i]);
+}
+
+void narrow(const float* in, const Tensor& a, std::int64_t first, std::int64_t n) {
+  if (a.dtype() == DType::kBF16) {
+    isa::table().bf16.narrow(in, a.data<BFloat16>() + first, n);
+    return;
+  }
+  Float16* out = a.data<Float16>() + first;
+  for (std::int64_t i = 0; i < n; ++i) out[i] = to_float16(in[i]);
+}
+
+Tensor widened_images(const Tensor& images, std::int64_t first, std::int64_t last) {
+  Shape shape = images.shape();
+  shape[0] = last - first;
+  const Tensor part = empty_channels_last(shape, DType::kF32);
+  const std::int64_t image = images.numel() / images.size(0);
+  widen(images, first * image, part.data<float>(), part.numel());
+  return part;
+}
+
+void put_images(const Tensor& part, const Tensor& images, std::int64_t first) {
+  narrow(part.data<float>(), images, first * (images.numel() / images.size(0)), part.numel());
+}
+
+namespace {
+
+constexpr std::int64_t kChunk = 2048;  // floats that stay in the first-level cache
+
+template <typename Body>
+void for_each_chunk(std::int64_t n, Body body) {
+  for (std::int64_t at = 0; at < n; at += kChunk) body(at, std::min(kChunk, n - at));
+}
+
+Tensor half_unary(isa::Unary op, const Tensor& a) {
+  const Tensor in = contiguous(a);
+  Tensor result = Tensor::empty(a.shape(), a.dtype());
+  alignas(64) float chunk[kChunk];
+  for_each_chunk(in.numel(), [&](std::int64_t at, std::int64_t n) {
+    widen(in, at, chunk, n);
+    isa::table().f32.unary(op, chunk, chunk, n);
+    narrow(chunk, result, at, n);
+  });
+  return result;
+}
+
+Tensor half_binary(isa::Binary op, const Tensor& a, const Tensor& b, const char* function) {
+  if (a.shape() != b.shape() || !a.is_contiguous() || !b.is_contiguous()) {
+    return cast(binary(op, cast(a, DType::kF32), cast(b, DType::kF32), function), a.dtype());
+  }
+  Tensor result = Tensor::empty(a.shape(), a.dtype());
+  alignas(64) float left[kChunk];
+  alignas(64) float right[kChunk];
+  for_each_chunk(a.numel(), [&](std::int64_t at, std::int64_t n) {
+    widen(a, at, left, n);
+    widen(b, at, right, n);
+    isa::table().f32.binary(op, left, 1, right, 1, left, n);
+    narrow(left, result, at, n);
+  });
+  return result;
 }
 
 }  // namespace
@@ -106,7 +192,7 @@ Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function)
   Tensor result = Tensor::empty(shapes::broadcast(a.shape(), b.shape(), function), dtype);
   dispatch(dtype, function, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_broadcast_row<T>(
+    for_each_broadcast_row<T, T>(
         a, b, result, function,
         [op](const T* x, std::int64_t x_step, const T* y, std::int64_t y_step, T* out,
              std::int64_t n) { binary_row(op, x, x_step, y, y_step, out, n); });
@@ -207,13 +293,13 @@ Tensor pow(const Tensor& a, const Tensor& exponent) {
   Tensor result = Tensor::empty(shapes::broadcast(a.shape(), exponent.shape(), "pow"), dtype);
   dispatch_float(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_broadcast_row<T>(a, exponent, result, "pow",
-                              [](const T* x, std::int64_t x_step, const T* y, std::int64_t y_step,
-                                 T* out, std::int64_t n) {
-                                for (std::int64_t i = 0; i < n; ++i) {
-                                  out[i] = std::pow(x[i * x_step], y[i * y_step]);
-                                }
-                              });
+    for_each_broadcast_row<T, T>(a, exponent, result, "pow",
+                                 [](const T* x, std::int64_t x_step, const T* y,
+                                    std::int64_t y_step, T* out, std::int64_t n) {
+                                   for (std::int64_t i = 0; i < n; ++i) {
+                                     out[i] = std::pow(x[i * x_step], y[i * y_step]);
+                                   }
+                                 });
   });
   return result;
 }
@@ -242,29 +328,19 @@ namespace {
 template <typename T, typename Op>
 Tensor zip_to_bool(const Tensor& a, const Tensor& b, const char* function, Op op) {
   Tensor result = Tensor::empty(shapes::broadcast(a.shape(), b.shape(), function), DType::kBool);
-  const Shape& shape = result.shape();
-  const T* x = a.data<T>();
-  const T* y = b.data<T>();
-  bool* out = result.data<bool>();
-  for_each_row<3>(
-      shape,
-      {result.strides(), shapes::broadcast_strides(a.shape(), a.strides(), shape, function),
-       shapes::broadcast_strides(b.shape(), b.strides(), shape, function)},
-      [&](const auto& at, std::int64_t n, const auto& step) {
-        bool* const to = out + at[0];
-        const T* const from_a = x + at[1];
-        const T* const from_b = y + at[2];
-        if (step[1] == 1 && step[2] == 1) {
-          for (std::int64_t i = 0; i < n; ++i) to[i] = op(from_a[i], from_b[i]);
-        } else if (step[1] == 1 && step[2] == 0) {
-          const T right = *from_b;
-          for (std::int64_t i = 0; i < n; ++i) to[i] = op(from_a[i], right);
-        } else {
-          for (std::int64_t i = 0; i < n; ++i) {
-            to[i * step[0]] = op(from_a[i * step[1]], from_b[i * step[2]]);
-          }
-        }
-      });
+  for_each_broadcast_row<T, bool>(a, b, result, function,
+                                  [op](const T* x, std::int64_t x_step, const T* y,
+                                       std::int64_t y_step, bool* out, std::int64_t n) {
+                                    if (x_step == 1 && y_step == 1) {
+                                      for (std::int64_t i = 0; i < n; ++i) out[i] = op(x[i], y[i]);
+                                    } else if (x_step == 1 && y_step == 0) {
+                                      const T right = *y;
+                                      for (std::int64_t i = 0; i < n; ++i) out[i] = op(x[i], right);
+                                    } else {
+                                      for (std::int64_t i = 0; i < n; ++i)
+                                        out[i] = op(x[i * x_step], y[i * y_step]);
+                                    }
+                                  });
   return result;
 }
 
@@ -279,7 +355,7 @@ Tensor compare_as(Compare op, const Tensor& a, const Tensor& b, const char* func
       break;
   }
   if constexpr (kIsComplex<T>) {
-    throw InvalidArgumentError(std::string(function) + ": complex numbers have no order");
+    throw InvalidArgumentError(function, ": complex numbers have no order");
   } else {
     switch (op) {
       case Compare::kLt:
@@ -334,8 +410,7 @@ Tensor logical(Logical op, const Tensor& a, const Tensor& b, const char* functio
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, const char* function) {
   require_cpu(function, {&condition, &a, &b});
   if (condition.dtype() != DType::kBool) {
-    throw InvalidArgumentError(std::string(function) + ": the condition is bool, not " +
-                               std::string(name_of(condition.dtype())));
+    throw InvalidArgumentError(function, ": the condition is bool, not ", condition.dtype());
   }
   shapes::require_same_dtype(a, b, function);
   Tensor result =

@@ -65,8 +65,4 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, const ch
 // Of a floating tensor.
 bool has_nan(const Tensor& a);
 
-// unary() and binary() for float16 and bfloat16.
-Tensor half_unary(isa::Unary op, const Tensor& a);
-Tensor half_binary(isa::Binary op, const Tensor& a, const Tensor& b, const char* function);
-
 }  // namespace hvd::kernels

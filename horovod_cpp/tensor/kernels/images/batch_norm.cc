@@ -7,6 +7,7 @@
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/images/images.h"
 #include "horovod_cpp/tensor/layout.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 // On channels-last images: a channel is a column.
 namespace hvd::kernels {
@@ -44,7 +45,8 @@ Affine<T> affine_of(const Moments& moments, const Tensor& weight, const Tensor& 
   return result;
 }
 
-// Without a term of the input, whose infinities times 0 would be NaN.
+// The gradient of an input that the moments did not come from. Without a term of the input, whose
+// infinities times 0 would be NaN.
 template <typename T>
 Tensor given_grad(const Tensor& grad, const Moments& moments, const Tensor& weight, double eps) {
   std::vector<T> scale;
@@ -59,51 +61,45 @@ Tensor given_grad(const Tensor& grad, const Moments& moments, const Tensor& weig
   return result;
 }
 
-template <typename T>
-BatchNormGradients gradients(const Tensor& grad, const Tensor& input, const Moments& moments,
-                             const Tensor& weight, double eps, bool training) {
-  const isa::Kernels<T>& kernels = isa::table().of<T>();
-  const std::int64_t channels = input.size(1);
-  const std::int64_t rows = rows_in(input);
-  const auto count = static_cast<double>(rows);
-  const BatchNormGradients result = {training ? empty_channels_last(input.shape(), input.dtype())
-                                              : given_grad<T>(grad, moments, weight, eps),
-                                     Tensor::empty(weight.shape(), input.dtype()),
-                                     Tensor::empty(weight.shape(), input.dtype())};
-  const auto size = static_cast<std::size_t>(channels);
-  std::vector<T> center(size), scale(size), slope(size), shift(size);
-  std::vector<double> sums(size), dots(size);
-  for (std::size_t c = 0; c < size; ++c) {
-    center[c] = static_cast<T>(moments.mean.data<double>()[c]);
+// For images of half types: calls body(first image, last image), see for_each_part().
+template <typename Body>
+void for_each_half_part(const Tensor& images, Body body) {
+  if (is_half(images.dtype())) for_each_part(images, body);
+}
+
+double count_in(const Tensor& images) {
+  return static_cast<double>(images.numel()) / static_cast<double>(images.size(1));
+}
+
+// Takes the moments of `count` further values into those of `so_far` (Chan, Golub, LeVeque:
+// "Updating formulae and a pairwise algorithm for computing sample variances", 1982).
+void join(const Moments& total, double so_far, const Moments& part, double count) {
+  const double share = count / (so_far + count);
+  for (std::int64_t c = 0; c < total.mean.numel(); ++c) {
+    double& mean = total.mean.data<double>()[c];
+    double& variance = total.variance.data<double>()[c];
+    const double apart = part.mean.data<double>()[c] - mean;
+    mean += apart * share;
+    variance += (part.variance.data<double>()[c] - variance) * share +
+                apart * apart * share * (1.0 - share);
   }
-  kernels.column_dots(rows, channels, grad.data<T>(), input.data<T>(), center.data(), sums.data(),
-                      dots.data());
-  for (std::size_t c = 0; c < size; ++c) {
-    const double mean = moments.mean.data<double>()[c];
-    const double inverse = 1.0 / std::sqrt(moments.variance.data<double>()[c] + eps);
-    const double sum_gx = inverse * dots[c];
-    result.bias.data<T>()[c] = static_cast<T>(sums[c]);
-    result.weight.data<T>()[c] = static_cast<T>(sum_gx);
-    // dx = factor * (g - mean(g) - xhat * mean(g * xhat)), xhat = (x - mean) * inverse
-    const double factor = static_cast<double>(weight.data<T>()[c]) * inverse;
-    const double of_x = -factor * inverse * sum_gx / count;
-    scale[c] = static_cast<T>(factor);
-    slope[c] = static_cast<T>(of_x);
-    shift[c] = static_cast<T>(-factor * sums[c] / count - of_x * mean);
-  }
-  if (!training) return result;
-  kernels.column_affine2(rows, channels, grad.data<T>(), scale.data(), input.data<T>(),
-                         slope.data(), shift.data(), result.input.data<T>());
-  return result;
 }
 
 }  // namespace
 
 Moments channel_moments(const Tensor& input) {
-  if (is_half(input.dtype())) return half_channel_moments(input);
-  const Moments result = {Tensor::empty({input.size(1)}, DType::kF64),
-                          Tensor::empty({input.size(1)}, DType::kF64)};
+  const Moments result = {Tensor::zeros({input.size(1)}, DType::kF64),
+                          Tensor::zeros({input.size(1)}, DType::kF64)};
   const Tensor in = channels_last(input);
+  if (is_half(input.dtype())) {
+    double so_far = 0.0;
+    for_each_part(in, [&](std::int64_t first, std::int64_t last) {
+      const Tensor part = widened_images(in, first, last);
+      join(result, so_far, channel_moments(part), count_in(part));
+      so_far += count_in(part);
+    });
+    return result;
+  }
   dispatch_float(input.dtype(), [&](auto tag) {
     moments_of<typename decltype(tag)::type>(in, result.mean.data<double>(),
                                              result.variance.data<double>());
@@ -113,9 +109,17 @@ Moments channel_moments(const Tensor& input) {
 
 Tensor batch_norm(const Tensor& input, const Moments& moments, const Tensor& weight,
                   const Tensor& bias, double eps) {
-  if (is_half(input.dtype())) return half_batch_norm(input, moments, weight, bias, eps);
   const Tensor in = channels_last(input);
   Tensor result = empty_channels_last(input.shape(), input.dtype());
+  if (is_half(input.dtype())) {
+    const Tensor scale = to(weight, DType::kF32);
+    const Tensor shift = to(bias, DType::kF32);
+    for_each_part(in, [&](std::int64_t first, std::int64_t last) {
+      const Tensor part = widened_images(in, first, last);
+      put_images(batch_norm(part, moments, scale, shift, eps), result, first);
+    });
+    return result;
+  }
   dispatch_float(input.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Affine<T> affine = affine_of<T>(moments, contiguous(weight), contiguous(bias), eps);
@@ -124,52 +128,6 @@ Tensor batch_norm(const Tensor& input, const Moments& moments, const Tensor& wei
   });
   return result;
 }
-
-BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
-                                   const Tensor& weight, double eps, bool training) {
-  if (is_half(input.dtype())) {
-    return half_batch_norm_grad(grad, input, moments, weight, eps, training);
-  }
-  return dispatch_float(input.dtype(), [&](auto tag) {
-    return gradients<typename decltype(tag)::type>(channels_last(grad), channels_last(input),
-                                                   moments, contiguous(weight), eps, training);
-  });
-}
-
-Tensor batch_norm_given_grad(const Tensor& grad, const Moments& moments, const Tensor& weight,
-                             double eps) {
-  return dispatch_float(grad.dtype(), [&](auto tag) {
-    return given_grad<typename decltype(tag)::type>(channels_last(grad), moments,
-                                                    contiguous(weight), eps);
-  });
-}
-
-namespace {
-
-template <typename T>
-void input_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
-                const Tensor& weight, double eps, const Tensor& sums, double count,
-                const Tensor& result) {
-  const std::int64_t channels = input.size(1);
-  const auto size = static_cast<std::size_t>(channels);
-  std::vector<T> scale(size), slope(size), shift(size);
-  const double* grads = sums.data<double>();
-  const double* dots = grads + channels;
-  for (std::size_t c = 0; c < size; ++c) {
-    const double inverse = 1.0 / std::sqrt(moments.variance.data<double>()[c] + eps);
-    // dx = factor * (g - mean(g) - xhat * mean(g * xhat)), xhat = (x - mean) * inverse
-    const double factor = static_cast<double>(weight.data<T>()[c]) * inverse;
-    const double of_x = -factor * inverse * inverse * dots[c] / count;
-    scale[c] = static_cast<T>(factor);
-    slope[c] = static_cast<T>(of_x);
-    shift[c] = static_cast<T>(-factor * grads[c] / count - of_x * moments.mean.data<double>()[c]);
-  }
-  isa::table().of<T>().column_affine2(rows_in(input), channels, grad.data<T>(), scale.data(),
-                                      input.data<T>(), slope.data(), shift.data(),
-                                      result.data<T>());
-}
-
-}  // namespace
 
 Tensor batch_norm_sums(const Tensor& grad, const Tensor& input, const Moments& moments) {
   const Tensor g = channels_last(grad);
@@ -194,11 +152,65 @@ Tensor batch_norm_input_grad(const Tensor& grad, const Tensor& input, const Mome
                              const Tensor& weight, double eps, const Tensor& sums, double count) {
   Tensor result = empty_channels_last(input.shape(), input.dtype());
   if (input.numel() == 0) return result;
+  const Tensor g = channels_last(grad);
+  const Tensor x = channels_last(input);
+  const Tensor factors = contiguous(weight);
   dispatch_float(input.dtype(), [&](auto tag) {
-    input_grad<typename decltype(tag)::type>(channels_last(grad), channels_last(input), moments,
-                                             contiguous(weight), eps, sums, count, result);
+    using T = typename decltype(tag)::type;
+    const auto size = static_cast<std::size_t>(input.size(1));
+    std::vector<T> scale(size), slope(size), shift(size);
+    const double* grads = sums.data<double>();
+    const double* dots = grads + size;
+    for (std::size_t c = 0; c < size; ++c) {
+      const double inverse = 1.0 / std::sqrt(moments.variance.data<double>()[c] + eps);
+      // dx = factor * (g - mean(g) - xhat * mean(g * xhat)), xhat = (x - mean) * inverse
+      const double factor = static_cast<double>(factors.data<T>()[c]) * inverse;
+      const double of_x = -factor * inverse * inverse * dots[c] / count;
+      scale[c] = static_cast<T>(factor);
+      slope[c] = static_cast<T>(of_x);
+      shift[c] = static_cast<T>(-factor * grads[c] / count - of_x * moments.mean.data<double>()[c]);
+    }
+    isa::table().of<T>().column_affine2(rows_in(x), x.size(1), g.data<T>(), scale.data(),
+                                        x.data<T>(), slope.data(), shift.data(), result.data<T>());
   });
   return result;
+}
+
+BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
+                                   const Tensor& weight, double eps, bool training) {
+  const Tensor g = channels_last(grad);
+  const Tensor in = channels_last(input);
+  const bool half = is_half(input.dtype());
+  const std::int64_t channels = input.size(1);
+  const Tensor sums =
+      half ? Tensor::zeros({2, channels}, DType::kF64) : batch_norm_sums(g, in, moments);
+  for_each_half_part(in, [&](std::int64_t first, std::int64_t last) {
+    const Tensor part =
+        batch_norm_sums(widened_images(g, first, last), widened_images(in, first, last), moments);
+    add_into(sums, part, 1.0);
+  });
+  const Tensor dots = Tensor::empty({channels}, DType::kF64);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    dots.data<double>()[c] =
+        sums.data<double>()[channels + c] / std::sqrt(moments.variance.data<double>()[c] + eps);
+  }
+  const Tensor scale = half ? to(weight, DType::kF32) : weight;
+  const auto input_grad_of = [&](const Tensor& gradient, const auto& values) {
+    if (training) {
+      return batch_norm_input_grad(gradient, values(), moments, scale, eps, sums, count_in(input));
+    }
+    return dispatch_float(gradient.dtype(), [&](auto tag) {
+      return given_grad<typename decltype(tag)::type>(gradient, moments, contiguous(scale), eps);
+    });
+  };
+  const Tensor of_input = half ? empty_channels_last(input.shape(), input.dtype())
+                               : input_grad_of(g, [&] { return in; });
+  for_each_half_part(in, [&](std::int64_t first, std::int64_t last) {
+    put_images(input_grad_of(widened_images(g, first, last),
+                             [&] { return widened_images(in, first, last); }),
+               of_input, first);
+  });
+  return {of_input, to(dots, weight.dtype()), to(select(sums, 0, 0), weight.dtype())};
 }
 
 }  // namespace hvd::kernels

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <type_traits>
 
 #include "core/base/status.h"
@@ -21,13 +20,12 @@ using Strides = std::vector<std::int64_t>;
 
 void require_positions(const Tensor& index, const char* function) {
   if (index.dtype() == DType::kI64) return;
-  throw InvalidArgumentError(std::string(function) + ": an index is int64, not " +
-                             std::string(name_of(index.dtype())));
+  throw InvalidArgumentError(function, ": an index is int64, not ", index.dtype());
 }
 
 [[noreturn]] void out_of_range(const char* function, std::int64_t at, std::int64_t extent) {
-  throw InvalidArgumentError(std::string(function) + ": index " + std::to_string(at) +
-                             " is out of range for an axis of extent " + std::to_string(extent));
+  throw InvalidArgumentError(function, ": index ", at, " is out of range for an axis of extent ",
+                             extent);
 }
 
 void check_range(const Tensor& index, std::int64_t extent, const char* function) {
@@ -50,9 +48,8 @@ void check_reach(const Tensor& index, const Tensor& bound, std::int64_t axis, bo
     fits = (free_axis && i == axis) || index.size(i) <= bound.size(i);
   }
   if (fits) return;
-  throw InvalidArgumentError(std::string(function) + ": index " + to_string(index.shape()) +
-                             " does not fit " + to_string(bound.shape()) + " along axis " +
-                             std::to_string(axis));
+  throw InvalidArgumentError(function, ": index ", index.shape(), " does not fit ", bound.shape(),
+                             " along axis ", axis);
 }
 
 // Visits the elements of `index` with those of `dense`, which lies alike, and of `sparse`, which
@@ -184,8 +181,8 @@ void index_add(const Tensor& target, std::int64_t axis, const Tensor& index, con
   Shape expected = target.shape();
   expected[static_cast<std::size_t>(at)] = index.numel();
   if (source.shape() != expected) {
-    throw InvalidArgumentError(std::string(function) + ": source " + to_string(source.shape()) +
-                               " where " + to_string(expected) + " is added");
+    throw InvalidArgumentError(function, ": source ", source.shape(), " where ", expected,
+                               " is added");
   }
   const Tensor sum = contiguous(is_half(target.dtype()) ? to(target, DType::kF32) : target);
   const Tensor dense = contiguous(to(source, sum.dtype()));
@@ -275,14 +272,9 @@ void add_rows(const Tensor& table, const Tensor& rows, const Tensor& values) {
   const std::int64_t columns = values.numel() / rows.numel();
   dispatch(table.dtype(), "add_rows", [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using Compute = typename compute_type<T>::type;
     const T* in = from.data<T>();
     for (std::int64_t i = 0; i < rows.numel(); ++i, in += columns) {
-      T* out = target.data<T>() + at.data<std::int64_t>()[i] * columns;
-      for (std::int64_t j = 0; j < columns; ++j) {
-        out[j] =
-            convert<T>(static_cast<Compute>(convert<Compute>(out[j]) + convert<Compute>(in[j])));
-      }
+      add_block(target.data<T>() + at.data<std::int64_t>()[i] * columns, in, 1.0, columns);
     }
   });
   if (target.is(table)) {

@@ -1,11 +1,9 @@
 #include "horovod_cpp/tensor/kernels/matmul/matmul.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/cpu_dispatch/table.h"
-#include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
@@ -16,23 +14,35 @@
 namespace hvd::kernels {
 namespace {
 
-// A matrix as GEMM takes it: rows `ld` apart, dense within; transposed if the columns are dense.
+Shape leading(const Shape& shape) {
+  return {shape.begin(), shape.end() - 2};
+}
+
+// Matrices as GEMM takes them: rows `ld` apart, dense within; transposed if the columns are dense.
 struct Operand {
   Tensor tensor;
   bool transposed;
   std::int64_t ld;
+  std::vector<std::int64_t> strides;  // of the leading axes, broadcast to `lead`
 };
 
-Operand operand(const Tensor& a, bool transposed) {
-  const std::int64_t rows = a.size(0);
-  const std::int64_t columns = a.size(1);
-  const std::int64_t down = a.strides()[0];
-  const std::int64_t across = a.strides()[1];
-  if ((across == 1 || columns == 1) && (down >= columns || rows == 1)) {
-    return {a, transposed, std::max(down, columns)};
+Operand operand(const Tensor& a, bool transposed, const Shape& lead = {}) {
+  const std::int64_t rows = a.size(-2);
+  const std::int64_t columns = a.size(-1);
+  const std::int64_t down = a.strides()[a.strides().size() - 2];
+  const std::int64_t across = a.strides().back();
+  Operand result = {a, transposed, std::max(down, columns), {}};
+  if ((across != 1 && columns != 1) || (down < columns && rows != 1)) {
+    const bool by_columns = (down == 1 || rows == 1) && across >= rows;
+    result.transposed = transposed != by_columns;
+    result.ld = by_columns ? across : columns;
+    if (!by_columns) result.tensor = contiguous(a);
   }
-  if ((down == 1 || rows == 1) && across >= rows) return {a, !transposed, across};
-  return {contiguous(a), transposed, columns};
+  if (lead.empty()) return result;
+  const std::vector<std::int64_t>& all = result.tensor.strides();
+  result.strides =
+      shapes::broadcast_strides(leading(a.shape()), {all.begin(), all.end() - 2}, lead, "matmul");
+  return result;
 }
 
 }  // namespace
@@ -48,8 +58,7 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
   const std::int64_t k = a.size(transpose_a ? 0 : 1);
   const std::int64_t n = b.size(transpose_b ? 0 : 1);
   if (b.size(transpose_b ? 1 : 0) != k) {
-    throw InvalidArgumentError(std::string(function) + ": shapes " + to_string(a.shape()) +
-                               " and " + to_string(b.shape()) + " do not fit");
+    throw InvalidArgumentError(function, ": shapes ", a.shape(), " and ", b.shape(), " do not fit");
   }
   if (m == 0 || n == 0 || k == 0) return Tensor::zeros({m, n}, a.dtype());
   if (is_half(a.dtype()) && (a.dtype() != DType::kBF16 || isa::table().bf16.gemm == nullptr)) {
@@ -76,47 +85,10 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
   return result;
 }
 
-namespace {
-
-Shape leading(const Shape& shape) {
-  return {shape.begin(), shape.end() - 2};
-}
-
-// A stack of matrices as GEMM takes them.
-struct Stack {
-  Tensor tensor;
-  bool transposed = false;
-  std::int64_t ld = 1;
-  std::vector<std::int64_t> strides;  // of the broadcast leading axes
-};
-
-Stack stack_of(const Tensor& a, const Shape& lead, const char* function) {
-  Stack stack{a, false, 1, {}};
-  const std::int64_t rows = a.size(-2);
-  const std::int64_t columns = a.size(-1);
-  const auto down = [&] { return stack.tensor.strides()[stack.tensor.shape().size() - 2]; };
-  const auto across = [&] { return stack.tensor.strides().back(); };
-  if (across() == 1 && down() >= columns) {
-    stack.ld = down();
-  } else if (down() == 1 && across() >= rows) {
-    stack.transposed = true;
-    stack.ld = across();
-  } else {
-    stack.tensor = contiguous(a);
-    stack.ld = columns;
-  }
-  const std::vector<std::int64_t>& all = stack.tensor.strides();
-  stack.strides =
-      shapes::broadcast_strides(leading(a.shape()), {all.begin(), all.end() - 2}, lead, function);
-  return stack;
-}
-
-}  // namespace
-
 Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function) {
   require_cpu(function, {&a, &b});
   shapes::require_same_dtype(a, b, function);
-  if (a.dtype() == DType::kF16 || a.dtype() == DType::kBF16) {
+  if (is_half(a.dtype())) {
     return to(batched_matmul(cast(a, DType::kF32), cast(b, DType::kF32), function), a.dtype());
   }
   shapes::require_float(a, function);
@@ -124,8 +96,7 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function) {
   const std::int64_t k = a.size(-1);
   const std::int64_t n = b.size(-1);
   if (b.size(-2) != k) {
-    throw InvalidArgumentError(std::string(function) + ": shapes " + to_string(a.shape()) +
-                               " and " + to_string(b.shape()) + " do not fit");
+    throw InvalidArgumentError(function, ": shapes ", a.shape(), " and ", b.shape(), " do not fit");
   }
   if (b.dim() == 2 && a.is_contiguous() && a.numel() != 0) {  // one tall matrix
     Shape shape = a.shape();
@@ -137,8 +108,8 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function) {
   shape.insert(shape.end(), {m, n});
   if (m == 0 || n == 0 || k == 0) return Tensor::zeros(shape, a.dtype());
   Tensor result = Tensor::empty(shape, a.dtype());
-  const Stack left = stack_of(a, lead, function);
-  const Stack right = stack_of(b, lead, function);
+  const Operand left = operand(a, false, lead);
+  const Operand right = operand(b, false, lead);
   const std::vector<std::int64_t> out(result.strides().begin(), result.strides().end() - 2);
   dispatch_float(a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

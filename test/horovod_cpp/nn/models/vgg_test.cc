@@ -98,7 +98,9 @@ TEST(VGG, NamesTheLayerAndTheShapesThatDoNotFit) {
     return message_of<InvalidArgumentError>([&] { (*model)(Tensor::zeros(shape)); });
   };
   EXPECT_EQ(error({2, 3, 16, 16}),
-            "VGG: 'features.28' (MaxPool2d): max_pool2d: input [2, 512, 1, 1], kernel 2, stride 2");
+            "VGG: 'features.28' (MaxPool2d): max_pool2d: input [2, 512, 1, 1], "
+            "kernel_size [2, 2], stride [2, 2], padding [0, 0]: no window fits, or padding is over "
+            "half of the kernel, or one of them is above 2^31 - 1");
   EXPECT_EQ(error({2, 1, 32, 32}),
             "VGG: 'features.0' (Conv2d): conv2d: input [2, 1, 32, 32], weight [64, 3, 3, 3]: "
             "channels differ");

@@ -33,7 +33,7 @@ def stations(page):
 @functools.cache
 def definitions(path, name):
     """(class or "", signature, body) of each function of this name that the file defines."""
-    text = read(path)
+    text = read(path) if (ROOT / path).exists() else ""
     found = []
     start = re.compile(r"^( *)(?:[\w:<>,&* ]+[ &*])?(?:(\w+)::)*" + name
                        + r"\(((?:[^(){};]|\([^()]*\))*)\)[^;{}]*\{", re.MULTILINE)

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/negotiate/messages/request.h"
@@ -27,34 +28,6 @@ struct FusionKey {
 
 FusionKey fusion_key(const Request& request);
 
-// One request to place. `id` is the caller's: a slot number, a place in a queue.
-struct FusionItem {
-  std::uint32_t id = 0;
-  FusionKey key;
-  std::size_t bytes = 0;  // of its tensors, each rounded up to a multiple of kAlignment
-};
-
-FusionItem fusion_item(std::uint32_t id, const Request& request);
-
-// One batch: `count` members from `first` on in FusionPlan::members.
-struct FusedGroup {
-  FusionKey key;
-  std::size_t bytes = 0;  // of its members
-  std::size_t first = 0;
-  std::size_t count = 0;
-};
-
-struct FusionPlan {
-  std::vector<FusedGroup> groups;      // in the order in which they were opened
-  std::vector<std::uint32_t> members;  // their ids
-
-  std::span<const std::uint32_t> members_of(const FusedGroup& group) const {
-    return std::span(members).subspan(group.first, group.count);
-  }
-
-  std::vector<std::size_t> group_of;  // scratch, by item
-};
-
 // Tensors in a fusion buffer begin at multiples of this many bytes: one cache line.
 inline constexpr std::size_t kAlignment = 64;
 
@@ -62,9 +35,42 @@ constexpr std::size_t align_up(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Packs `items` into groups of at most `limit_bytes`, one open group per key. An item larger than
-// the limit gets a group of its own, so a limit of 0 turns fusion off. Pure: equal arguments give
-// equal plans. Reuses the storage of `plan`.
-void plan_fusion(std::span<const FusionItem> items, std::size_t limit_bytes, FusionPlan& plan);
+// Bytes of its tensors, each rounded up to a multiple of kAlignment.
+std::size_t fused_bytes(const Request& request);
+
+// One batch: `count` members from `first` on in the plan's list of members.
+struct FusedGroup {
+  FusionKey key;
+  std::size_t bytes = 0;  // of its members
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+// Packs requests into groups of at most `limit_bytes`, one open group per key. A request larger
+// than the limit gets a group of its own, so a limit of 0 turns fusion off. Pure: equal requests
+// in equal order give equal plans.
+class FusionPlan {
+ public:
+  // Begins another plan, in the storage of the last one.
+  void begin(std::size_t limit_bytes);
+  // `id` is the caller's: a slot number, a place in a queue.
+  void add(std::uint32_t id, const FusionKey& key, std::size_t bytes);
+  // All were added: the groups have their members.
+  void finish();
+
+  std::size_t size() const { return added_.size(); }
+  // In the order in which they were opened.
+  const std::vector<FusedGroup>& groups() const { return groups_; }
+  // Their ids, in the order in which they were added.
+  std::span<const std::uint32_t> members_of(const FusedGroup& group) const {
+    return std::span(members_).subspan(group.first, group.count);
+  }
+
+ private:
+  std::size_t limit_bytes_ = 0;
+  std::vector<std::pair<std::uint32_t, std::size_t>> added_;  // ids and places in groups_
+  std::vector<FusedGroup> groups_;
+  std::vector<std::uint32_t> members_;
+};
 
 }  // namespace hvd

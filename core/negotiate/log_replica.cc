@@ -33,7 +33,7 @@ void LogReplica::apply(const Decision& decision, const RunSlots& step) {
 
 // Ranks outside the set count the batch, and that is all.
 void LogReplica::run_batch(std::span<const SlotNumber> slots) {
-  const FusionKey& key = log_.cache.item(slots.front()).key;
+  const FusionKey& key = log_.cache.key(slots.front());
   RunBatch batch{batches_++, key, log_.sets.divisor(key.set), 0, {}};
   if (log_.sets.joined(key.set) > 0) batch.key.arena = 0;  // a joined rank brings no arena
   const bool member = log_.sets.has(key.set, rank_);
@@ -42,7 +42,7 @@ void LogReplica::run_batch(std::span<const SlotNumber> slots) {
   if (member) batch.members.reserve(slots.size());
   if (log_.sets.lowest(key.set) == rank_) credits_to_return_.push_back(batch.number);
   for (const SlotNumber slot : slots) {
-    batch.bytes += log_.cache.item(slot).bytes;
+    batch.bytes += log_.cache.bytes(slot);
     const Ticket ticket = announcer_.submissions().take(slot).value_or(0);
     if (member) batch.members.push_back({ticket, log_.cache.shared_request(slot)});
     forget(slot);

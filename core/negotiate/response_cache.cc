@@ -77,7 +77,7 @@ void ResponseCache::define(SlotNumber slot, std::shared_ptr<const Request> reque
   if (slot >= slots_.size()) slots_.resize(slot + std::size_t{1});
   slot_of_[request->name] = slot;
   const SlotNumber next = slots_[slot].next;
-  slots_[slot] = {once, fusion_item(slot, *request), std::move(request), next};
+  slots_[slot] = {once, fusion_key(*request), fused_bytes(*request), std::move(request), next};
 }
 
 void ResponseCache::erase(SlotNumber slot) {

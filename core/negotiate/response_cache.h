@@ -75,8 +75,9 @@ class ResponseCache {
     return slots_[slot].request;
   }
   bool once(SlotNumber slot) const { return slots_[slot].once; }
-  // How the slot is placed in a batch; its id is the slot.
-  const FusionItem& item(SlotNumber slot) const { return slots_[slot].item; }
+  // As fusion_key() and fused_bytes() have them of the request.
+  const FusionKey& key(SlotNumber slot) const { return slots_[slot].key; }
+  std::size_t bytes(SlotNumber slot) const { return slots_[slot].bytes; }
 
   // Defines a free slot, or defines a slot of this name anew.
   void define(SlotNumber slot, std::shared_ptr<const Request> request, bool once);
@@ -89,7 +90,8 @@ class ResponseCache {
   static constexpr SlotNumber kNone = static_cast<SlotNumber>(-1);
   struct Slot {
     bool once = false;
-    FusionItem item;
+    FusionKey key;
+    std::size_t bytes = 0;
     std::shared_ptr<const Request> request;  // null = the slot is free
     SlotNumber next = kNone;                 // what find_next() found after this
   };

@@ -136,11 +136,11 @@ void Sequencer::decide(TimePoint now, Decision& decision) {
 }
 
 // Neighbours mostly belong to one set and device: their credit is looked up once.
-void Sequencer::find_runnable() {
-  items_.clear();
+void Sequencer::plan_runnable() {
+  plan_.begin(settings_.deterministic ? 0 : settings_.fusion_threshold);
   const Request* before = nullptr;
   bool may = false;
-  for (std::size_t i = 0; i < ready_.size() && items_.size() < kLookAhead; ++i) {
+  for (std::size_t i = 0; i < ready_.size() && plan_.size() < kLookAhead; ++i) {
     const Ready& ready = ready_[i];
     const Request& request = ready.in_full ? *ready.in_full : cache_.request(ready.slot);
     const bool same = before != nullptr && before->set == request.set &&
@@ -148,16 +148,20 @@ void Sequencer::find_runnable() {
     if (!same) may = may_run(request.kind, request.set, request.device);
     before = &request;
     if (!may) continue;
-    items_.push_back(ready.in_full ? fusion_item(0, request) : cache_.item(ready.slot));
-    items_.back().id = static_cast<std::uint32_t>(i);
+    const auto place = static_cast<std::uint32_t>(i);
+    if (ready.in_full) {
+      plan_.add(place, fusion_key(request), fused_bytes(request));
+    } else {
+      plan_.add(place, cache_.key(ready.slot), cache_.bytes(ready.slot));
+    }
   }
+  plan_.finish();
 }
 
 void Sequencer::run_ready(TimePoint now, Decision& decision) {
-  find_runnable();
-  plan_fusion(items_, settings_.deterministic ? 0 : settings_.fusion_threshold, plan_);
+  plan_runnable();
   bool any = false;
-  for (const FusedGroup& group : plan_.groups) {
+  for (const FusedGroup& group : plan_.groups()) {
     if (!may_run(group.key.kind, group.key.set, group.key.device)) continue;
     run_group(group, decision);
     any = true;

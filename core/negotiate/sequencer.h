@@ -61,7 +61,7 @@ class Sequencer {
   void take_name(const Variants& variants);
   bool reject_for_a_join(const Request& request);
   bool may_run(CollectiveKind kind, ProcessSetId set, DeviceKind device) const;
-  void find_runnable();
+  void plan_runnable();
   void run_ready(TimePoint now, Decision& decision);
   void run_group(const FusedGroup& group, Decision& decision);
   SlotNumber define(Ready& ready, Decision& decision);
@@ -81,9 +81,8 @@ class Sequencer {
   bool ask_ = false;
   bool settings_told_ = false;
   bool stopped_ = false;
-  std::vector<FusionItem> items_;  // scratch
-  FusionPlan plan_;                // scratch
-  std::vector<SlotNumber> once_;   // scratch
+  FusionPlan plan_;               // of the members of ready_, by their places there
+  std::vector<SlotNumber> once_;  // scratch
 };
 
 }  // namespace hvd

@@ -18,6 +18,7 @@
 #include "core/runtime/rank_parts.h"
 #include "core/runtime/wake/idle.h"
 #include "core/runtime/wake/loop_ownership.h"
+#include "core/runtime/wake/submission_group.h"
 #include "core/runtime/wake/waiting.h"
 #include "core/tune/autotune.h"
 
@@ -47,7 +48,7 @@ class Coordinator final : public CallerRunLoop {
   JobEnd& end() { return end_; }               // any thread: see there
   // The table or the transfers have something new. Any thread.
   void submitted() noexcept {
-    if (parts_.ownership->submissions_ring()) control_.wake();
+    if (!SubmissionGroup::defers_wake(parts_.ownership)) control_.wake();
   }
   // Rank 0 is about to work for up to `wait` without submitting: until then nobody is blamed for
   // waiting for it. Without effect on other ranks. Any thread.

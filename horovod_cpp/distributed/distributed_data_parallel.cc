@@ -97,15 +97,9 @@ class DistributedDataParallel::Reduction : public std::enable_shared_from_this<R
     reduce();
     for (Tensor& param : params_) param.set_grad({});
   }
-  void hold() {
-    ++holds_;
-    reducer_->hold();
-  }
-  void release() {
-    --holds_;
-    reducer_->release();
-  }
-  bool held() const { return holds_ > 0; }
+  void hold() { reducer_->hold(); }
+  void release() { reducer_->release(); }
+  bool held() const { return reducer_->held(); }
 
  private:
   void finish() {
@@ -120,7 +114,6 @@ class DistributedDataParallel::Reduction : public std::enable_shared_from_this<R
   std::vector<Tensor> params_;
   std::vector<std::function<void()>> remove_hooks_;
   std::shared_ptr<GradientReducer> reducer_;
-  int holds_ = 0;
   std::uint64_t pass_ = 0;  // that has begun outside of no_sync(), and not ended
 };
 
@@ -149,14 +142,9 @@ DistributedDataParallel::DistributedDataParallel(std::shared_ptr<nn::Module> mod
 void DistributedDataParallel::compare_options() const {
   const ProcessSet& set = options_.process_set;
   if (!set.included() || set.size() == 1) return;
-  const std::int64_t mine = options_.broadcast_buffers ? 1 : 0;
-  SetupAgreement agreement(reduction_->name(), set);
-  const auto most = agreement.greatest("broadcast_buffers", {mine, -mine});
-  if (most[0] == -most[1]) return;
-  throw MismatchError(
-      "DistributedDataParallel: broadcast_buffers is true on some ranks and false on others; this "
-      "one has " +
-      std::string(mine ? "true" : "false") + ". Give all ranks the same");
+  SetupAgreement(reduction_->name(), set)
+      .compare("broadcast_buffers", options_.broadcast_buffers ? 1 : 0,
+               options_.broadcast_buffers ? "it on" : "it off");
 }
 
 DistributedDataParallel::~DistributedDataParallel() = default;

@@ -974,7 +974,7 @@ if rank == 0:
     once_asleep(pathlib.Path("asked").touch)
 else:
     wait_for("asked")  # what this rank does instead is the younger stall
-with pytest.raises(hvd.StalledError, match="DistributedOptimizer.passes.*rank 1"):
+with pytest.raises(hvd.StalledError, match="DistributedOptimizer.backward_passes_per_step.*rank 1"):
     if rank == 0:
         optimizer.set_backward_passes_per_step(1)
     step(2)

@@ -13,7 +13,6 @@
 #include "bindings/native/docs.h"
 #include "bindings/native/numbers.h"
 #include "core/base/status.h"
-#include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
 #include "horovod_cpp/distributed/collectives/compression.h"
 #include "horovod_cpp/distributed/collectives/process_set.h"
@@ -205,11 +204,7 @@ PendingResult all_in_place(const ArraysT& tensors, Start&& start) {
 template <typename Result, typename... Args>
 auto waiting(PendingResult (*start)(Args...)) {
   return [start](Args... args) -> Result {
-    const PendingResult pending = [&] {
-      const LoopOwnership::SuppressWakeup waits;
-      return start(std::forward<Args>(args)...);
-    }();
-    return pending.synchronize();
+    return start_and_wait([&] { return start(std::forward<Args>(args)...); });
   };
 }
 

@@ -145,7 +145,9 @@ PendingResult sparse_allreduce_async(const RowGradient& gradient, const MaybeNam
   return {without_gil([&] {
             return AsyncResult<std::vector<Tensor>>(start_sparse_allreduce(gradient, options));
           }),
-          [](const CallResult& result) { return py::cast(row_gradient_of(result)); }};
+          [options](const CallResult& gathered) {
+            return py::cast(row_gradient_of(gathered, options));
+          }};
 }
 
 void bind_row_gradient(py::module_& m) {

@@ -10,21 +10,7 @@ namespace {
 // While somebody runs the loop on and on it checks less and less often, but this often.
 constexpr Duration kDisplaced = std::chrono::milliseconds(100);
 
-thread_local int waits_at_once = 0;
-
 }  // namespace
-
-LoopOwnership::SuppressWakeup::SuppressWakeup() noexcept {
-  ++waits_at_once;
-}
-
-LoopOwnership::SuppressWakeup::~SuppressWakeup() {
-  --waits_at_once;
-}
-
-bool LoopOwnership::submissions_ring() const noexcept {
-  return waits_at_once == 0 || !others_run_;
-}
 
 void LoopOwnership::run_until(const Completion& awaited, TimePoint deadline) noexcept {
   if (!others_run_ || !take()) return ring();

@@ -39,16 +39,6 @@ class CallerRunLoop {
 // moment, and takes what came together.
 class LoopOwnership {
  public:
-  // The calling thread waits at once for what it submits while this lives: nobody has to be woken
-  // for it.
-  class SuppressWakeup {
-   public:
-    SuppressWakeup() noexcept;
-    ~SuppressWakeup();
-    SuppressWakeup(const SuppressWakeup&) = delete;
-    SuppressWakeup& operator=(const SuppressWakeup&) = delete;
-  };
-
   // Both must live until close(). The coordinator's thread owns the loop, also before it starts.
   // `others_run`: whether threads that wait may run it at all. Who ran it may do so again within
   // `moment`: the coordinator's thread is told to go on only if it would not check by itself until
@@ -57,8 +47,9 @@ class LoopOwnership {
                 Duration moment = std::chrono::microseconds(50)) noexcept
       : bell_(bell), coordinator_(coordinator), others_run_(others_run), moment_(moment) {}
 
-  // Whether who has submitted something rings the bell.
-  bool submissions_ring() const noexcept;
+  bool others_run() const noexcept { return others_run_; }
+  // Tells who owns the loop to look for submissions. Without effect after close().
+  void ring() noexcept;
   // A thread that is about to wait, and counts as a BlockedThread: runs the loop, or if somebody
   // else does, tells them to look for submissions.
   void run_until(const Completion& awaited, TimePoint deadline) noexcept;
@@ -76,7 +67,6 @@ class LoopOwnership {
   void leave() noexcept { taken_.store(false, std::memory_order_seq_cst); }
   void hand_back(CallerRunLoop::Rest rest) noexcept;
   void take_back() noexcept;
-  void ring() noexcept;
   void wake_owner() noexcept;
 
   Doorbell bell_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "core/base/bytes.h"
@@ -18,14 +19,30 @@ Tensor tensor_of(const Bytes& bytes) {
   return tensor;
 }
 
-// One line an entry, the same on every rank that has the same state.
+std::string describe(const Tensor& tensor) {
+  if (!tensor.defined()) return "undefined";
+  return std::string(hvd::name_of(tensor.dtype())) + " " + to_string(tensor.shape());
+}
+
+// One line per entry, the same on every rank that has the same state.
 std::vector<std::string> describe(const NamedTensors& state) {
   std::vector<std::string> lines;
-  for (const auto& [name, tensor] : state) {
-    lines.push_back("'" + name + "' " +
-                    (tensor.defined() ? std::string(hvd::name_of(tensor.dtype())) + " " +
-                                            to_string(tensor.shape())
-                                      : "undefined"));
+  for (const auto& [name, tensor] : state) lines.push_back("'" + name + "' " + describe(tensor));
+  return lines;
+}
+
+// Of an optimizer what must be the same on all ranks: its groups with their options, its
+// parameters.
+std::vector<std::string> describe(optim::Optimizer& optimizer) {
+  std::vector<std::string> lines;
+  const auto& groups = optimizer.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::string& group = lines.emplace_back("group " + std::to_string(g) + " with options");
+    for (const auto& [name, value] : groups[g].options) group += " " + name;
+    for (std::size_t p = 0; p < groups[g].params.size(); ++p) {
+      lines.push_back("parameter " + std::to_string(p) + " of group " + std::to_string(g) + ", " +
+                      describe(groups[g].params[p]));
+    }
   }
   return lines;
 }
@@ -53,8 +70,8 @@ std::string first_difference(const std::vector<std::string>& mine, const Bytes& 
 }
 
 // All ranks compare digests; only when those differ do they look for the difference.
-void check_same_state(const std::vector<std::string>& lines, int root_rank, const ProcessSet& set) {
-  const std::string what = "broadcast_parameters";
+void check_same_state(const std::string& what, const std::vector<std::string>& lines, int root_rank,
+                      const ProcessSet& set) {
   const Bytes encoded = encode(lines);
   Bytes mine;
   ByteWriter(mine).put(content_hash(encoded));
@@ -66,10 +83,83 @@ void check_same_state(const std::vector<std::string>& lines, int root_rank, cons
   agree(what, first_difference(lines, root_lines, set.world()->topology().rank, root_rank), set);
 }
 
+// The values of its options, then steps and state tensors by parameter.
+Bytes state_of(optim::Optimizer& optimizer) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  for (const optim::ParamGroup& group : optimizer.param_groups()) {
+    for (const auto& [option, value] : group.options) out.put(value);
+    for (const Tensor& param : group.params) {
+      const auto found = optimizer.state().find(param.id());
+      out.put(static_cast<std::uint8_t>(found != optimizer.state().end()));
+      if (found == optimizer.state().end()) continue;
+      out.put(found->second.steps);
+      out.put(static_cast<std::uint32_t>(found->second.tensors.size()));
+      for (const auto& [name, tensor] : found->second.tensors) {
+        out.put_string(name);
+        out.put(tensor.dtype());
+        out.put(static_cast<std::uint32_t>(tensor.shape().size()));
+        for (const std::int64_t extent : tensor.shape()) out.put(extent);
+      }
+    }
+  }
+  return bytes;
+}
+
+optim::ParamState read_param_state(ByteReader& in, const Tensor& param,
+                                   const optim::ParamState& old) {
+  optim::ParamState state;
+  state.steps = in.get<std::int64_t>();
+  for (std::size_t left = in.get_count(9); left > 0; --left) {
+    const std::string name = in.get_string();
+    const DType dtype = in.get_enum<DType>(kDTypeCount);
+    Shape shape(in.get_count(sizeof(std::int64_t)));
+    for (std::int64_t& extent : shape) extent = in.get<std::int64_t>();
+    Tensor tensor;
+    if (old.tensors.contains(name)) tensor = old.tensors.at(name);
+    if (!tensor.defined() || tensor.dtype() != dtype || tensor.shape() != shape) {
+      tensor = Tensor::zeros(std::move(shape), dtype, param.device());
+    }
+    state.tensors.emplace(name, std::move(tensor));
+  }
+  return state;
+}
+
+// Options and steps become the root's; its state tensors are there, without their values.
+void take_state(optim::Optimizer& optimizer, const Bytes& bytes) {
+  ByteReader in(bytes);
+  std::map<const void*, optim::ParamState> state;
+  for (optim::ParamGroup& group : optimizer.param_groups()) {
+    for (auto& [option, value] : group.options) value = in.get<double>();
+    for (const Tensor& param : group.params) {
+      if (in.get<std::uint8_t>() == 0) continue;
+      state.emplace(param.id(), read_param_state(in, param, optimizer.state()[param.id()]));
+    }
+  }
+  in.expect_end();
+  optimizer.state() = std::move(state);
+}
+
+NamedTensors state_tensors(optim::Optimizer& optimizer) {
+  NamedTensors tensors;
+  const auto& groups = optimizer.param_groups();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t p = 0; p < groups[g].params.size(); ++p) {
+      const auto found = optimizer.state().find(groups[g].params[p].id());
+      if (found == optimizer.state().end()) continue;
+      for (const auto& [name, tensor] : found->second.tensors) {
+        tensors.emplace_back(
+            "optimizer." + std::to_string(g) + "." + std::to_string(p) + "." + name, tensor);
+      }
+    }
+  }
+  return tensors;
+}
+
 }  // namespace
 
 void broadcast_parameters(const NamedTensors& state, int root_rank, const ProcessSet& process_set) {
-  check_same_state(describe(state), root_rank, process_set);
+  check_same_state("broadcast_parameters", describe(state), root_rank, process_set);
   std::vector<Tensor> dense;
   std::vector<CollectiveHandle> handles;
   for (const auto& [name, tensor] : state) {
@@ -87,10 +177,25 @@ void broadcast_parameters(const NamedTensors& state, int root_rank, const Proces
 
 void refuse_parameters(const std::string& why, int root_rank, const ProcessSet& process_set) {
   try {
-    check_same_state({"refused (" + why + ")"}, root_rank, process_set);
+    check_same_state("broadcast_parameters", {"refused (" + why + ")"}, root_rank, process_set);
   } catch (const MismatchError&) {
     // The caller has the reason.
   }
+}
+
+void broadcast_optimizer_state(optim::Optimizer& optimizer, int root_rank,
+                               const ProcessSet& process_set) {
+  check_same_state("broadcast_optimizer_state", describe(optimizer), root_rank, process_set);
+  const bool is_root = process_set.world()->topology().rank == root_rank;
+  const Bytes state = broadcast_object(is_root ? state_of(optimizer) : Bytes{}, root_rank,
+                                       "optimizer.state", process_set);
+  if (!is_root) take_state(optimizer, state);
+  std::vector<CollectiveHandle> handles;
+  for (const auto& [name, tensor] : state_tensors(optimizer)) {
+    handles.push_back(
+        broadcast_async_(tensor, root_rank, {.name = name, .process_set = process_set}));
+  }
+  synchronize_all(handles);
 }
 
 Bytes broadcast_object(Bytes object, int root_rank, const std::string& name,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/runtime/wake/submission_group.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 namespace hvd {
@@ -101,6 +102,16 @@ using JoinHandle = AsyncResult<int>;
 // Waits for every one of them, even if some fail, so that no tensor is in flight any more; then
 // throws what the first one that failed did.
 void synchronize_all(const std::vector<CollectiveHandle>& handles);
+
+// Waits for the call that `start()` makes.
+template <typename Start>
+auto start_and_wait(Start start) {
+  const auto handle = [&] {
+    const SubmissionGroup group(SubmissionGroup::Next::kWait);
+    return start();
+  }();
+  return handle.synchronize();
+}
 
 // Horovod's spelling of the handle's methods.
 template <typename T>

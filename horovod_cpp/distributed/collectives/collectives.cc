@@ -12,7 +12,6 @@
 
 #include "core/base/allocators.h"
 #include "core/base/status.h"
-#include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/engine_call.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
@@ -69,18 +68,23 @@ std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
   return start_allreduce(items, options, std::move(labels));
 }
 
-std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors, int root_rank,
-                                             const CollectiveOptions& options, bool in_place) {
-  CallSpec spec = make_spec(Kind::kBroadcast, options.process_set, options.name);
+// `options`: of any call with a root.
+CallSpec rooted_spec(Kind kind, const auto& options, int root_rank) {
+  CallSpec spec = make_spec(kind, options.process_set, options.name);
   spec.root = root_rank;
   check_root(spec);
+  return spec;
+}
+
+std::shared_ptr<CallInFlight> broadcast_call(const std::vector<Tensor>& tensors, int root_rank,
+                                             const CollectiveOptions& options, bool in_place) {
+  CallSpec spec = rooted_spec(Kind::kBroadcast, options, root_rank);
   std::vector<CallTensor> parts;
   for (const Tensor& tensor : tensors) {
     check_tensor(spec, tensor);
-    CallTensor& part = parts.emplace_back();
-    part.input = tensor;
-    part.output = in_place ? tensor : empty_like(tensor);
-    part.shape = tensor.shape();
+    parts.push_back({.input = tensor,
+                     .output = in_place ? tensor : empty_like(tensor),
+                     .shape = tensor.shape()});
   }
   return start(spec, parts);
 }
@@ -94,10 +98,7 @@ std::shared_ptr<CallInFlight> gather_call(CallSpec spec, const std::vector<Tenso
   std::vector<CallTensor> parts;
   for (const Tensor& tensor : tensors) {
     check_rows(spec, tensor);
-    CallTensor& part = parts.emplace_back();
-    part.input = tensor;
-    part.shape = row_shape(tensor);
-    part.rows = tensor.size(0);
+    parts.push_back({.input = tensor, .shape = row_shape(tensor), .rows = tensor.size(0)});
   }
   return start(spec, parts);
 }
@@ -117,12 +118,11 @@ std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tens
   std::vector<CallTensor> parts;
   for (const Tensor& tensor : tensors) {
     check_rows(spec, tensor);
-    CallTensor& part = parts.emplace_back();
-    part.input = tensor;
-    part.shape = tensor.shape();
     Shape mine = row_shape(tensor);
     mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
-    part.output = empty_beside(tensor, std::move(mine));
+    parts.push_back({.input = tensor,
+                     .output = empty_beside(tensor, std::move(mine)),
+                     .shape = tensor.shape()});
   }
   return start(spec, parts);
 }
@@ -169,16 +169,6 @@ CollectiveHandle transfer(PointToPoint::Direction direction, const Tensor& tenso
   return CollectiveHandle(start_transfer(*world, direction, tensor, peer, options.tag));
 }
 
-// What `start` starts, of whoever waits for it at once.
-template <typename Start>
-auto finished(Start start) {
-  const auto handle = [&] {
-    const LoopOwnership::SuppressWakeup waits;
-    return start();
-  }();
-  return handle.synchronize();
-}
-
 // Begins each rank's row numbers: where the parts meet it tells how many ranks contributed.
 constexpr std::int64_t kRank = -1;
 
@@ -200,38 +190,6 @@ std::vector<std::int64_t> carried_rows(const Tensor& carrier) {
 std::string name_of_allreduce(const std::string& name) {
   return name.empty() || name.starts_with('/') ? name : "/allreduce." + name;
 }
-
-class SparseCall : public CallInFlight {
- public:
-  SparseCall(GroupHandle handle, const ReduceOptions& options)
-      : handle_(std::move(handle)),
-        averages_(options.op == ReduceOp::kAverage),
-        scale_(options.prescale_factor * options.postscale_factor) {}
-
-  bool wait_until(TimePoint deadline) override { return handle_.wait_for(deadline - Clock::now()); }
-
-  const CallResult& result(MaybeStream) override {
-    if (result_) return *result_;
-    const std::vector<Tensor> parts = handle_.synchronize();
-    const std::vector<std::int64_t> all = carried_rows(parts[0]);
-    std::vector<std::int64_t> rows;
-    std::ranges::copy_if(all, std::back_inserter(rows), [](auto row) { return row != kRank; });
-    const auto ranks = static_cast<double>(std::ranges::count(all, kRank));
-    const auto count = static_cast<std::int64_t>(rows.size());
-    RowGradient sum = coalesce({Tensor::from(rows, {count}), parts[1]});
-    const double scale = averages_ ? scale_ / ranks : scale_;
-    const NoGradGuard no_grad;
-    if (scale != 1) sum.values.mul_(scale);
-    result_ = CallResult{.tensors = {sum.rows, sum.values}};
-    return *result_;
-  }
-
- private:
-  GroupHandle handle_;
-  bool averages_;
-  double scale_;
-  std::optional<CallResult> result_;
-};
 
 void check_row_gradient(const RowGradient& gradient, const ReduceOptions& options) {
   const auto& [rows, values] = gradient;
@@ -269,17 +227,17 @@ GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
   return GroupHandle(allreduce_call(tensors, options, true));
 }
 Tensor allreduce(const Tensor& tensor, const AllreduceOptions& options) {
-  return finished([&] { return allreduce_async(tensor, options); });
+  return start_and_wait([&] { return allreduce_async(tensor, options); });
 }
 void allreduce_(const Tensor& tensor, const AllreduceOptions& options) {
-  finished([&] { return allreduce_async_(tensor, options); });
+  start_and_wait([&] { return allreduce_async_(tensor, options); });
 }
 std::vector<Tensor> grouped_allreduce(const std::vector<Tensor>& tensors,
                                       const AllreduceOptions& options) {
-  return finished([&] { return grouped_allreduce_async(tensors, options); });
+  return start_and_wait([&] { return grouped_allreduce_async(tensors, options); });
 }
 void grouped_allreduce_(const std::vector<Tensor>& tensors, const AllreduceOptions& options) {
-  finished([&] { return grouped_allreduce_async_(tensors, options); });
+  start_and_wait([&] { return grouped_allreduce_async_(tensors, options); });
 }
 
 CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
@@ -288,14 +246,12 @@ CollectiveHandle reduce_async(const Tensor& tensor, int root_rank, const ReduceO
   check_root(spec);
   check_tensor(spec, tensor);
   const bool root = spec.set.world()->topology().rank == root_rank;
-  CallTensor part;
-  part.input = tensor;
-  part.output = root ? empty_like(tensor) : Tensor();
-  part.shape = tensor.shape();
+  CallTensor part{.input = tensor, .shape = tensor.shape()};
+  if (root) part.output = empty_like(tensor);
   return CollectiveHandle(start(spec, {&part, 1}));
 }
 Tensor reduce(const Tensor& tensor, int root_rank, const ReduceOptions& options) {
-  return finished([&] { return reduce_async(tensor, root_rank, options); });
+  return start_and_wait([&] { return reduce_async(tensor, root_rank, options); });
 }
 
 CollectiveHandle reducescatter_async(const Tensor& tensor, const ReduceOptions& options) {
@@ -306,11 +262,11 @@ GroupHandle grouped_reducescatter_async(const std::vector<Tensor>& tensors,
   return GroupHandle(reducescatter_call(tensors, options));
 }
 Tensor reducescatter(const Tensor& tensor, const ReduceOptions& options) {
-  return finished([&] { return reducescatter_async(tensor, options); });
+  return start_and_wait([&] { return reducescatter_async(tensor, options); });
 }
 std::vector<Tensor> grouped_reducescatter(const std::vector<Tensor>& tensors,
                                           const ReduceOptions& options) {
-  return finished([&] { return grouped_reducescatter_async(tensors, options); });
+  return start_and_wait([&] { return grouped_reducescatter_async(tensors, options); });
 }
 
 CollectiveHandle allgather_async(const Tensor& tensor, const CollectiveOptions& options) {
@@ -323,22 +279,19 @@ GroupHandle grouped_allgather_async(const std::vector<Tensor>& tensors,
       gather_call(make_spec(Kind::kAllgather, options.process_set, options.name), tensors));
 }
 Tensor allgather(const Tensor& tensor, const CollectiveOptions& options) {
-  return finished([&] { return allgather_async(tensor, options); });
+  return start_and_wait([&] { return allgather_async(tensor, options); });
 }
 std::vector<Tensor> grouped_allgather(const std::vector<Tensor>& tensors,
                                       const CollectiveOptions& options) {
-  return finished([&] { return grouped_allgather_async(tensors, options); });
+  return start_and_wait([&] { return grouped_allgather_async(tensors, options); });
 }
 
 CollectiveHandle gather_async(const Tensor& tensor, int root_rank,
                               const CollectiveOptions& options) {
-  CallSpec spec = make_spec(Kind::kGather, options.process_set, options.name);
-  spec.root = root_rank;
-  check_root(spec);
-  return CollectiveHandle(gather_call(spec, {tensor}));
+  return CollectiveHandle(gather_call(rooted_spec(Kind::kGather, options, root_rank), {tensor}));
 }
 Tensor gather(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
-  return finished([&] { return gather_async(tensor, root_rank, options); });
+  return start_and_wait([&] { return gather_async(tensor, root_rank, options); });
 }
 
 CollectiveHandle broadcast_async(const Tensor& tensor, int root_rank,
@@ -358,24 +311,22 @@ GroupHandle grouped_broadcast_async_(const std::vector<Tensor>& tensors, int roo
   return GroupHandle(broadcast_call(tensors, root_rank, options, true));
 }
 Tensor broadcast(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
-  return finished([&] { return broadcast_async(tensor, root_rank, options); });
+  return start_and_wait([&] { return broadcast_async(tensor, root_rank, options); });
 }
 void broadcast_(const Tensor& tensor, int root_rank, const CollectiveOptions& options) {
-  finished([&] { return broadcast_async_(tensor, root_rank, options); });
+  start_and_wait([&] { return broadcast_async_(tensor, root_rank, options); });
 }
 std::vector<Tensor> grouped_broadcast(const std::vector<Tensor>& tensors, int root_rank,
                                       const CollectiveOptions& options) {
-  return finished([&] { return grouped_broadcast_async(tensors, root_rank, options); });
+  return start_and_wait([&] { return grouped_broadcast_async(tensors, root_rank, options); });
 }
 void grouped_broadcast_(const std::vector<Tensor>& tensors, int root_rank,
                         const CollectiveOptions& options) {
-  finished([&] { return grouped_broadcast_async_(tensors, root_rank, options); });
+  start_and_wait([&] { return grouped_broadcast_async_(tensors, root_rank, options); });
 }
 
 CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitOptions& options) {
-  CallSpec spec = make_spec(Kind::kScatter, options.process_set, options.name);
-  spec.root = root_rank;
-  check_root(spec);
+  CallSpec spec = rooted_spec(Kind::kScatter, options, root_rank);
   check_rows(spec, tensor);
   CallTensor part;
   part.shape = row_shape(tensor);
@@ -388,20 +339,19 @@ CollectiveHandle scatter_async(const Tensor& tensor, int root_rank, const SplitO
   return CollectiveHandle(start(spec, {&part, 1}));
 }
 Tensor scatter(const Tensor& tensor, int root_rank, const SplitOptions& options) {
-  return finished([&] { return scatter_async(tensor, root_rank, options); });
+  return start_and_wait([&] { return scatter_async(tensor, root_rank, options); });
 }
 
 AlltoallHandle alltoall_async(const Tensor& tensor, const SplitOptions& options) {
   CallSpec spec = make_spec(Kind::kAlltoall, options.process_set, options.name);
   check_rows(spec, tensor);
-  CallTensor part;
-  part.input = tensor;
-  part.shape = row_shape(tensor);
-  part.splits = splits_of(spec, tensor, options.splits);
+  CallTensor part{.input = tensor,
+                  .shape = row_shape(tensor),
+                  .splits = splits_of(spec, tensor, options.splits)};
   return AlltoallHandle(start(spec, {&part, 1}));
 }
 AlltoallResult alltoall(const Tensor& tensor, const SplitOptions& options) {
-  return finished([&] { return alltoall_async(tensor, options); });
+  return start_and_wait([&] { return alltoall_async(tensor, options); });
 }
 
 BarrierHandle barrier_async(const BarrierOptions& options) {
@@ -409,7 +359,7 @@ BarrierHandle barrier_async(const BarrierOptions& options) {
       start_without_tensors(make_spec(Kind::kBarrier, options.process_set, options.name)));
 }
 void barrier(const BarrierOptions& options) {
-  finished([&] { return barrier_async(options); });
+  start_and_wait([&] { return barrier_async(options); });
 }
 
 JoinHandle join_async(const JoinOptions& options) {
@@ -420,7 +370,7 @@ JoinHandle join_async(const JoinOptions& options) {
   return handle;
 }
 int join(const JoinOptions& options) {
-  return finished([&] { return join_async(options); });
+  return start_and_wait([&] { return join_async(options); });
 }
 
 CollectiveHandle isend(const Tensor& tensor, int to, const PointToPointOptions& options) {
@@ -430,14 +380,25 @@ CollectiveHandle irecv(const Tensor& tensor, int from, const PointToPointOptions
   return transfer(PointToPoint::Direction::kReceive, tensor, from, options);
 }
 void send(const Tensor& tensor, int to, const PointToPointOptions& options) {
-  finished([&] { return isend(tensor, to, options); });
+  start_and_wait([&] { return isend(tensor, to, options); });
 }
 void recv(const Tensor& tensor, int from, const PointToPointOptions& options) {
-  finished([&] { return irecv(tensor, from, options); });
+  start_and_wait([&] { return irecv(tensor, from, options); });
 }
 
-RowGradient row_gradient_of(const CallResult& result) {
-  return {result.tensors[0], result.tensors[1]};
+RowGradient row_gradient_of(const CallResult& gathered, const ReduceOptions& options) {
+  const std::vector<std::int64_t> all = carried_rows(gathered.tensors[0]);
+  std::vector<std::int64_t> rows;
+  std::ranges::copy_if(all, std::back_inserter(rows), [](auto row) { return row != kRank; });
+  const auto count = static_cast<std::int64_t>(rows.size());
+  RowGradient sum = coalesce({Tensor::from(rows, {count}), gathered.tensors[1]});
+  double scale = options.prescale_factor * options.postscale_factor;
+  if (options.op == ReduceOp::kAverage) {
+    scale /= static_cast<double>(std::ranges::count(all, kRank));
+  }
+  const NoGradGuard no_grad;
+  if (scale != 1) sum.values.mul_(scale);
+  return sum;
 }
 
 std::shared_ptr<CallInFlight> start_sparse_allreduce(const RowGradient& gradient,
@@ -447,15 +408,14 @@ std::shared_ptr<CallInFlight> start_sparse_allreduce(const RowGradient& gradient
   const Tensor rows = Tensor::empty({given.numel() + 1}, DType::kI64);
   rows.data<std::int64_t>()[0] = kRank;
   std::copy_n(given.data<std::int64_t>(), given.numel(), rows.data<std::int64_t>() + 1);
-  return std::make_shared<SparseCall>(
-      grouped_allgather_async(
-          {carrier_of(rows, gradient.values.dtype()), gradient.values.contiguous()},
-          {.name = name_of_allreduce(options.name), .process_set = options.process_set}),
-      options);
+  return grouped_allgather_async(
+             {carrier_of(rows, gradient.values.dtype()), gradient.values.contiguous()},
+             {.name = name_of_allreduce(options.name), .process_set = options.process_set})
+      .call();
 }
 
 SparseHandle sparse_allreduce_async(const RowGradient& gradient, const ReduceOptions& options) {
-  return SparseHandle(start_sparse_allreduce(gradient, options));
+  return {start_sparse_allreduce(gradient, options), options};
 }
 
 RowGradient sparse_allreduce(const RowGradient& gradient, const ReduceOptions& options) {

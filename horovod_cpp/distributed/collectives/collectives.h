@@ -136,18 +136,20 @@ CollectiveHandle irecv(const Tensor& tensor, int from, const PointToPointOptions
 // -- gradients that are zero but for some rows, as Horovod reduces them: the ranks gather row
 // numbers and values, so that what travels grows with the rows that were read, not with the table
 
-// The reduced gradient of a call that start_sparse_allreduce() began.
-RowGradient row_gradient_of(const CallResult& result);
+// The reduced gradient of a call that start_sparse_allreduce() began with these options.
+RowGradient row_gradient_of(const CallResult& gathered, const ReduceOptions& options);
 
 // The result on its way; as CollectiveHandle.
 class SparseHandle {
  public:
-  explicit SparseHandle(std::shared_ptr<CallInFlight> call) : call_(std::move(call)) {}
+  SparseHandle(std::shared_ptr<CallInFlight> call, ReduceOptions options)
+      : call_(std::move(call)), options_(std::move(options)) {}
   bool poll() const { return call_->wait_until(Clock::now()); }
-  RowGradient synchronize() const { return row_gradient_of(call_->result({})); }
+  RowGradient synchronize() const { return row_gradient_of(call_->result({}), options_); }
 
  private:
   std::shared_ptr<CallInFlight> call_;
+  ReduceOptions options_;
 };
 
 // `gradient.rows` int64 [k], `gradient.values` [k, ...] of a floating dtype; k may differ by rank

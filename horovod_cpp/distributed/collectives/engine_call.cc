@@ -1,7 +1,6 @@
 #include "horovod_cpp/distributed/collectives/engine_call.h"
 
 #include <algorithm>
-#include <exception>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "core/negotiate/messages/request.h"
 #include "core/negotiate/process_sets.h"
 #include "core/runtime/runtime.h"
+#include "horovod_cpp/distributed/collectives/attempts.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/tensor/device.h"
@@ -49,16 +49,10 @@ class EngineCall final : public CallInFlight {
   }
 
   const CallResult& result(MaybeStream reader) override {
-    std::exception_ptr first_error;
+    Attempts attempts;
     // All of them, so that no tensor is in flight any more.
-    for (std::size_t i = 0; i < handles_.size(); ++i) {
-      try {
-        wait(i, reader);
-      } catch (...) {
-        if (first_error == nullptr) first_error = std::current_exception();
-      }
-    }
-    if (first_error != nullptr) std::rethrow_exception(first_error);
+    for (std::size_t i = 0; i < handles_.size(); ++i) attempts.run([&] { wait(i, reader); });
+    attempts.throw_first();
     const MutexLock lock(mutex_);
     if (!result_) result_ = collect();
     return *result_;
@@ -274,15 +268,9 @@ auto moved(Range& from) {
 }  // namespace
 
 void synchronize_all(const std::vector<CollectiveHandle>& handles) {
-  std::exception_ptr first_error;
-  for (const CollectiveHandle& handle : handles) {
-    try {
-      handle.synchronize();
-    } catch (...) {
-      if (first_error == nullptr) first_error = std::current_exception();
-    }
-  }
-  if (first_error != nullptr) std::rethrow_exception(first_error);
+  Attempts attempts;
+  for (const CollectiveHandle& handle : handles) attempts.run([&] { handle.synchronize(); });
+  attempts.throw_first();
 }
 
 CallSpec make_spec(CollectiveKind kind, const ProcessSet& set, const std::string& name) {

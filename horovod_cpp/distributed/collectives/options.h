@@ -49,10 +49,7 @@ struct SplitOptions {
   ProcessSet process_set = {};
 };
 
-struct BarrierOptions {
-  std::string name = {};
-  ProcessSet process_set = {};
-};
+using BarrierOptions = CollectiveOptions;
 
 // What an average divides by while a rank has joined.
 enum class JoinAverage : std::uint8_t {

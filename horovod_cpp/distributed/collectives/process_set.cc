@@ -40,10 +40,8 @@ int ProcessSet::rank() const {
   if (found != all->ranks.end() && *found == mine) {
     return static_cast<int>(found - all->ranks.begin());
   }
-  std::string text;
-  for (const Rank each : all->ranks) text += (text.empty() ? "" : ", ") + std::to_string(each);
   throw InvalidArgumentError("rank " + std::to_string(mine) + " is not in process set " +
-                             std::to_string(all->id) + " of ranks " + text);
+                             std::to_string(all->id) + " of " + describe_ranks(all->ranks));
 }
 
 bool ProcessSet::included() const {

@@ -14,6 +14,12 @@ std::string on_or_off(bool is_on) {
   return is_on ? "it on" : "it off";
 }
 
+std::string lines_of(const std::vector<std::string>& texts) {
+  std::string lines;
+  for (const std::string& each : texts) lines += each + "\n";
+  return lines;
+}
+
 std::string described(const std::optional<ClipGradNorm>& clip) {
   if (!clip) return "none";
   std::array<char, 32> digits;
@@ -45,20 +51,36 @@ void GradientLayout::parameters_added() {
 
 SetupAgreement::Setup GradientLayout::setup() const {
   const DistributedOptions& options = context_.options;
-  SetupAgreement::Setup setup;
-  for (const auto& bucket : buckets_) setup.buckets.push_back(bucket->name());
-  setup.passes_per_step = schedule_.passes_per_window();
-  setup.options = {
-      {"op", std::string(name_of(options.op))},
-      {"overlap_step", on_or_off(options.overlap_step)},
-      {"average_aggregated_gradients", on_or_off(options.average_aggregated_gradients)},
-      {"clip_grad_norm", described(options.clip_grad_norm)}};
-  setup.is_first_step = is_first_step_;
-  if (!is_first_step_) return setup;
-  for (std::size_t i = 0; i < context_.gradients->parameters().size(); ++i) {
-    if (!schedule_.is_member(i)) setup.frozen.push_back(i);
+  const std::vector<GradientParameter>& parameters = context_.gradients->parameters();
+  std::vector<std::string> names, buckets, frozen;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    names.push_back(parameters[i].name);
+    if (!schedule_.is_member(i)) frozen.push_back(parameters[i].name);
   }
-  setup.compares_values = options.process_set.world()->options().check_parameters;
+  for (const auto& bucket : buckets_) buckets.push_back(bucket->name());
+  const auto same = [](const std::string& what, const std::string& value) {
+    return SetupAgreement::Term{what, value, value};
+  };
+  SetupAgreement::Setup setup;
+  setup.terms = {
+      {"parameters: their number, names or order",
+       names.empty() ? "none"
+                     : std::to_string(names.size()) + ", from '" + names.front() + "' to '" +
+                           names.back() + "'",
+       lines_of(names)},
+      {"buckets, by groups or by shapes of parameters", std::to_string(buckets.size()) + " of them",
+       lines_of(buckets)},
+      same("backward_passes_per_step", std::to_string(schedule_.passes_per_window())),
+      {"which parameters were frozen when the optimizer was made",
+       frozen.empty()
+           ? "none"
+           : std::to_string(frozen.size()) + " of them, from '" + frozen.front() + "' on",
+       lines_of(frozen), is_first_step_},
+      same("op", std::string(name_of(options.op))),
+      same("overlap_step", on_or_off(options.overlap_step)),
+      same("average_aggregated_gradients", on_or_off(options.average_aggregated_gradients)),
+      same("clip_grad_norm", described(options.clip_grad_norm))};
+  setup.compares_values = is_first_step_ && options.process_set.world()->options().check_parameters;
   return setup;
 }
 

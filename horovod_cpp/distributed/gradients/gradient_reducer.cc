@@ -6,7 +6,7 @@
 
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
-#include "core/runtime/wake/loop_ownership.h"
+#include "core/runtime/wake/submission_group.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 
@@ -162,10 +162,6 @@ void GradientReducer::before_gradient(std::size_t index) {
   }
 }
 
-void GradientReducer::on_gradient(std::size_t index) {
-  if (count_gradient(index)) start_ready();
-}
-
 bool GradientReducer::count_gradient(std::size_t index) {
   if (!entries_[index].claims->is_left_to(this)) return false;
   clipped_before_ = false;
@@ -204,16 +200,8 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
   attempts.run([&] { reduction.start(params); });
   if (reduction.new_sparse()) votes_.add_new_sparse();
   if (context_.over_ranks && !reduction.dense().empty()) {
-    std::size_t bytes = 0;
-    for (const std::size_t i : reduction.dense())
-      bytes += context_.gradients->parameters()[i].bytes();
-    const bool is_carrier = &reduction == votes_.carrier();
-    reduction.flag(is_carrier);  // until votes_ know better
-    if (is_carrier && waits_at_once_) {
-      queue_.hold(&reduction);
-    } else {
-      queue_.add(&reduction, bytes);
-    }
+    reduction.flag(&reduction == votes_.carrier());  // until votes_ know better
+    waiting_.push_back(&reduction);
   }
   attempts.throw_first();
 }
@@ -222,21 +210,33 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
 // its end wake nobody if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
   backward_ended_ = TimePoint::max();
-  // Gradients go together once they fill a batch, unless so few are to come that they can join it.
+  // Gradients go together once they fill a batch, unless so few are to come that they can join it:
+  // if each bucket of a model with many small groups went alone, the thread would wake for each.
   const std::size_t batch = context_.options.process_set.world()->options().bucket_bytes;
-  std::size_t bytes_to_come = 0;
+  std::size_t bytes_to_come = 0, bytes_here = 0;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     if (!schedule_.taken(b)) bytes_to_come += buckets_[b]->bytes();
   }
-  if (queue_.bytes() >= batch && bytes_to_come >= batch / 16) return queue_.submit();
+  for (const GradientReduction* each : waiting_) bytes_here += each->bytes();
+  if (bytes_here >= batch && bytes_to_come >= batch / 16) return submit_waiting();
   context_.gradients->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own
-    std::optional<LoopOwnership::SuppressWakeup> waits;
-    if (waits_at_once_) waits.emplace();
-    queue_.submit();
+    using Next = SubmissionGroup::Next;
+    const SubmissionGroup group(waits_at_once_ ? Next::kWait : Next::kCompute);
+    submit_waiting();
     layout_.ask_ahead();
     backward_ended_ = Clock::now();
   });
+}
+
+void GradientReducer::submit_waiting(bool all) {
+  std::vector<GradientReduction*> waiting = std::exchange(waiting_, {});
+  GradientReduction* const carrier = all || !waits_at_once_ ? nullptr : votes_.carrier();
+  if (std::erase(waiting, carrier) > 0) waiting_.push_back(carrier);
+  Attempts attempts;
+  const SubmissionGroup group(SubmissionGroup::Next::kCompute);
+  for (GradientReduction* reduction : waiting) attempts.run([&] { reduction->submit(); });
+  attempts.throw_first();
 }
 
 }  // namespace hvd

@@ -62,11 +62,10 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // What a front end's hooks call: before backward() adds to a gradient, and after it has.
+  // What a front end's hooks call: before backward() adds to a gradient, and after it has. The
+  // latter submits nothing and waits for nobody: a front end may hold a lock. True: start_ready()
+  // must follow.
   void before_gradient(std::size_t index);
-  void on_gradient(std::size_t index);
-  // on_gradient() in two parts, for a front end that holds a lock while gradients come: the first
-  // submits nothing and waits for nobody. True: start_ready() must follow.
   bool count_gradient(std::size_t index);
   void start_ready();
 
@@ -119,6 +118,9 @@ class GradientReducer {
   void start(GradientReduction& reduction, GradientAccess::Indices params);
   // Submits what waits when it is enough, or else when backward() ends.
   void submit_soon();
+  // ... now; `all`: also the one that tells the others this rank's news. Throws what the first one
+  // failed with.
+  void submit_waiting(bool all = false);
   void clip(ClipGradNorm::When when, GradientAccess::Indices which);
   void start_rounds();
   void finish_first_round(const OnReduced& on_reduced);
@@ -135,7 +137,7 @@ class GradientReducer {
   bool is_given_way_ = false;         // by newer reducers of its parameters, in this step
   std::optional<std::size_t> ready_;  // a bucket that start_ready() will start
   std::vector<GradientReduction*> first_round_;  // in flight, in order of their start
-  SubmissionQueue queue_;
+  std::vector<GradientReduction*> waiting_;      // started, to be submitted together
   // Of a synchronize() that goes on, also after an interruption:
   bool clipped_before_ = false;
   RankVotes votes_;

@@ -6,7 +6,6 @@
 
 #include "core/base/status.h"
 #include "core/negotiate/messages/request.h"
-#include "core/runtime/wake/loop_ownership.h"
 #include "horovod_cpp/tensor/creation.h"
 
 namespace hvd {
@@ -183,28 +182,6 @@ void GradientReduction::finish() {
   }
   in_flight_ = false;
   forget_refusal();
-  attempts.throw_first();
-}
-
-void SubmissionQueue::add(GradientReduction* reduction, std::size_t bytes) {
-  waiting_.push_back(reduction);
-  bytes_ += bytes;
-}
-
-void SubmissionQueue::submit_all() {
-  if (held_ != nullptr) waiting_.push_back(std::exchange(held_, nullptr));
-  submit();
-}
-
-void SubmissionQueue::submit() {
-  const std::vector<GradientReduction*> waiting = std::exchange(waiting_, {});
-  bytes_ = 0;
-  Attempts attempts;
-  for (GradientReduction* reduction : waiting) {
-    std::optional<LoopOwnership::SuppressWakeup> quiet;  // the last one rings for all
-    if (reduction != waiting.back()) quiet.emplace();
-    attempts.run([&] { reduction->submit(); });
-  }
   attempts.throw_first();
 }
 

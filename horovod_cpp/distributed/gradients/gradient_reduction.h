@@ -8,30 +8,11 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "horovod_cpp/distributed/collectives/attempts.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/distributed/gradients/gradient_access.h"
 
 namespace hvd {
-
-// Goes on after a failure; the first one is thrown at the end.
-class Attempts {
- public:
-  template <typename Work>
-  void run(Work&& work) {
-    try {
-      work();
-    } catch (...) {
-      if (first_ == nullptr) first_ = std::current_exception();
-    }
-  }
-  bool failed() const { return first_ != nullptr; }
-  void throw_first() const {
-    if (first_ != nullptr) std::rethrow_exception(first_);
-  }
-
- private:
-  std::exception_ptr first_;
-};
 
 // Which gradients are reduced together, as numbers of parameters, those from `first` on.
 using GradientBuckets = std::vector<std::vector<std::size_t>>;
@@ -118,23 +99,6 @@ class GradientReduction {
   std::shared_ptr<CallInFlight> call_;  // of the dense ones
   std::vector<std::shared_ptr<CallInFlight>> sparse_calls_;
   std::exception_ptr refusal_;
-};
-
-// Reductions that are started, and wait to be submitted together.
-class SubmissionQueue {
- public:
-  void add(GradientReduction* reduction, std::size_t bytes);
-  // This one waits for submit_all().
-  void hold(GradientReduction* reduction) { held_ = reduction; }
-  std::size_t bytes() const { return bytes_; }
-  // Throw what the first one failed with.
-  void submit();
-  void submit_all();
-
- private:
-  std::vector<GradientReduction*> waiting_;
-  GradientReduction* held_ = nullptr;
-  std::size_t bytes_ = 0;
 };
 
 }  // namespace hvd

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "core/runtime/wake/loop_ownership.h"
+#include "core/runtime/wake/submission_group.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/gradient_reducer.h"
 
@@ -91,9 +91,9 @@ void GradientReducer::start_rounds() {
       if (!schedule_.taken(b)) attempts_.run([&] { start_first_round(b); });
     }
   }
-  const LoopOwnership::SuppressWakeup waits;
+  const SubmissionGroup group(SubmissionGroup::Next::kWait);
   attempts_.run([&] { votes_.ask(); });
-  attempts_.run([&] { queue_.submit_all(); });
+  attempts_.run([&] { submit_waiting(true); });
 }
 
 // By what the ranks have in common, and not by whose backward() has used the parameter.
@@ -161,7 +161,7 @@ void GradientReducer::late_round(const OnReduced& on_reduced) {
       for (const std::size_t i : params) average(i);
       attempts_.run([&] { start(*late_.back(), params); });
     }
-    attempts_.run([&] { queue_.submit(); });
+    attempts_.run([&] { submit_waiting(); });
   };
   if (late_.empty()) attempts_.run(start_all);
   std::for_each(late_.rbegin(), late_.rend(), [](const auto& each) { each->wait(); });
@@ -224,7 +224,9 @@ void GradientReducer::drop_accumulated() {
 }
 
 void GradientReducer::set_backward_passes_per_step(int passes) {
-  if (layout_.agreement() != nullptr) layout_.agreement()->compare_passes(passes);
+  if (layout_.agreement() != nullptr) {
+    layout_.agreement()->compare("backward_passes_per_step", passes, std::to_string(passes));
+  }
   schedule_.set_passes_per_window(passes);
 }
 

@@ -17,7 +17,6 @@ namespace {
 
 // What a maximum takes for no number, also from a rank that has joined.
 constexpr std::int64_t kNothing = std::numeric_limits<std::int64_t>::min();
-constexpr std::size_t kRanksShown = 8;
 
 // 63 bits: a number whose negative there is.
 std::int64_t hash_of(std::span<const std::byte> bytes) {
@@ -31,16 +30,6 @@ std::int64_t hash_of(const std::string& text) {
 std::int64_t hash_of(const Tensor& value) {
   return hash_of({static_cast<const std::byte*>(value.data()),
                   static_cast<std::size_t>(value.numel()) * size_of(value.dtype())});
-}
-
-std::string listed(const std::vector<Rank>& ranks) {
-  std::ostringstream out;
-  out << (ranks.size() > 1 ? "ranks " : "rank ");
-  for (std::size_t i = 0; i < std::min(ranks.size(), kRanksShown); ++i) {
-    out << (i > 0 ? ", " : "") << ranks[i];
-  }
-  if (ranks.size() > kRanksShown) out << " and " << ranks.size() - kRanksShown << " more";
-  return out.str();
 }
 
 std::function<void(const std::string&)>& handler() {
@@ -139,7 +128,7 @@ SetupAgreement::Difference SetupAgreement::difference(const std::string& what,
     if (values[key].size() == 1 && with_value == ranks.size()) continue;
     std::string told = key;
     for (const auto& [value, who] : values[key]) {
-      told += (told == key ? " is " : ", ") + value + " on " + listed(who);
+      told += (told == key ? " is " : ", ") + value + " on " + describe_ranks(who);
     }
     if (with_value < ranks.size()) told += ", and nothing on the others";
     return {told, ranks.front()};
@@ -173,20 +162,17 @@ void SetupAgreement::differ(const std::string& what, const std::string& here) co
 
 std::vector<std::int64_t> SetupAgreement::numbers_of(const GradientAccess& gradients,
                                                      const Setup& setup) {
-  const std::vector<GradientParameter>& parameters = gradients.parameters();
-  std::string names, buckets, values, frozen;
-  for (const GradientParameter& each : parameters) names += each.name + "\n";
-  for (const std::string& each : setup.buckets) buckets += each + "\n";
-  for (const std::size_t i : setup.frozen) frozen += parameters[i].name + "\n";
-  hashes_.assign(parameters.size(), kNothing);
+  std::vector<std::int64_t> numbers;
+  for (const Term& each : setup.terms) {
+    numbers.push_back(each.compared ? hash_of(each.value) : kNothing);
+  }
+  hashes_.assign(gradients.parameters().size(), kNothing);
+  std::string values;
   for (std::size_t i = 0; setup.compares_values && i < hashes_.size(); ++i) {
     hashes_[i] = hash_of(gradients.value(i));
     values += std::to_string(hashes_[i]) + "\n";
   }
-  std::vector<std::int64_t> numbers = {hash_of(names), hash_of(buckets), setup.passes_per_step,
-                                       setup.compares_values ? hash_of(values) : kNothing,
-                                       setup.is_first_step ? hash_of(frozen) : kNothing};
-  for (const auto& [name, value] : setup.options) numbers.push_back(hash_of(value));
+  numbers.push_back(setup.compares_values ? hash_of(values) : kNothing);
   return numbers;
 }
 
@@ -196,35 +182,15 @@ void SetupAgreement::ask(const GradientAccess& gradients, const Setup& setup) {
 }
 
 void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup) {
-  const std::vector<GradientParameter>& parameters = gradients.parameters();
   const std::uint64_t joins = this->joins();
   ask(gradients, setup);
   // An interruption leaves answers for the next attempt, an error ends this one.
   try {
     const Extremes all = extremes("setup", {});
-    const auto differs = [&](std::size_t i) { return all.least[i] != all.most[i]; };
-    if (differs(0)) {
-      differ("parameters: their number, names or order",
-             parameters.empty()
-                 ? "none"
-                 : std::to_string(parameters.size()) + ", from '" + parameters.front().name +
-                       "' to '" + parameters.back().name + "'");
+    for (std::size_t i = 0; i < setup.terms.size(); ++i) {
+      if (all.least[i] != all.most[i]) differ(setup.terms[i].what, setup.terms[i].here);
     }
-    if (differs(1)) {
-      differ("buckets, by groups or by shapes of parameters",
-             std::to_string(setup.buckets.size()) + " of them");
-    }
-    if (differs(2)) differ("backward_passes_per_step", std::to_string(setup.passes_per_step));
-    if (differs(4)) {
-      differ("which parameters were frozen when the optimizer was made",
-             setup.frozen.empty() ? "none"
-                                  : std::to_string(setup.frozen.size()) + " of them, from '" +
-                                        parameters[setup.frozen.front()].name + "' on");
-    }
-    for (std::size_t i = 0; i < setup.options.size(); ++i) {
-      if (differs(5 + i)) differ(setup.options[i].first, setup.options[i].second);
-    }
-    if (differs(3)) compare_values(gradients);
+    if (all.least.back() != all.most.back()) compare_values(gradients);
   } catch (const Error&) {
     answers_.clear();
     throw;
@@ -233,10 +199,10 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
   agreed_["setup"] = joins;
 }
 
-void SetupAgreement::compare_passes(int passes_per_step) {
-  const std::vector<std::int64_t> both =
-      greatest("passes", both_ways(std::vector<std::int64_t>{passes_per_step}));
-  if (both[0] != -both[1]) differ("backward_passes_per_step", std::to_string(passes_per_step));
+void SetupAgreement::compare(const std::string& what, std::int64_t number,
+                             const std::string& here) {
+  const auto all = greatest(what, both_ways(std::vector<std::int64_t>{number}));
+  if (all[0] != -all[1]) differ(what, here);
 }
 
 void SetupAgreement::compare_values(const GradientAccess& gradients) {
@@ -260,8 +226,9 @@ void SetupAgreement::compare_values(const GradientAccess& gradients) {
   }
   const std::vector<GradientParameter>& parameters = gradients.parameters();
   std::ostringstream text;
-  text << owner() << ": parameters differ between rank " << teller << " and " << listed(others)
-       << " at the first step: '" << parameters[different.front()].name << "'";
+  text << owner() << ": parameters differ between rank " << teller << " and "
+       << describe_ranks(others) << " at the first step: '" << parameters[different.front()].name
+       << "'";
   if (different.size() > 1) {
     text << " and " << different.size() - 1 << " more of " << parameters.size();
   }

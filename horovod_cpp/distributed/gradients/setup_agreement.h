@@ -20,28 +20,30 @@ class SetupAgreement {
   // `name`: of the optimizer, unique in the set and equal on all ranks.
   SetupAgreement(std::string name, ProcessSet set) : name_(std::move(name)), set_(std::move(set)) {}
 
-  // What must be equal on all ranks.
+  // What must be equal on all ranks; equally many terms in one order on each.
+  struct Term {
+    std::string what;
+    std::string here;      // what this rank has, in words
+    std::string value;     // ... in full
+    bool compared = true;  // by this rank
+  };
   struct Setup {
-    std::vector<std::string> buckets;
-    int passes_per_step = 1;
-    std::vector<std::pair<std::string, std::string>> options = {};  // names and values
-    bool is_first_step = true;
-    std::vector<std::size_t> frozen = {};  // then
+    std::vector<Term> terms;
     // Whether this rank compares the values of its parameters too; it need not say so to others.
     bool compares_values = false;
   };
   // Asks what compare() will, and does not wait.
   void ask(const GradientAccess& gradients, const Setup& setup);
-  // Collective. Throws MismatchError on every rank, naming what differs and what this rank has,
-  // unless parameters' names, buckets and passes are equal. If values differ between ranks that
-  // compare them, the first of those ranks warns, naming the first parameter that does.
+  // Collective. Throws MismatchError on every rank, naming the first term that differs and what
+  // this rank has. If values differ between ranks that compare them, the first of those ranks
+  // warns, naming the first parameter that does.
   void compare(const GradientAccess& gradients, const Setup& setup);
   // Whether compare() ("setup") or greatest() succeeded, and nobody has come back from a join()
   // since: who had joined before its first step knows nothing of what the others agreed on.
   bool holds(const std::string& what) const;
   void forget(const std::string& what) { agreed_.erase(what); }
-  // Collective; for a later change.
-  void compare_passes(int passes_per_step);
+  // Collective; for one number, such as a switch.
+  void compare(const std::string& what, std::int64_t number, const std::string& here);
 
   // For each number the greatest of all ranks'. ask() does not wait; greatest() does, for what was
   // asked, and asks if it was not. Interrupted (Ctrl-C), it may be called again, and waits for the

@@ -90,18 +90,18 @@ TensorGradients::~TensorGradients() {
   }
 }
 
-void TensorGradients::hook(const std::weak_ptr<GradientReducer>& reducer) {
+void TensorGradients::hook(const std::weak_ptr<GradientReducer>& weak) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
     if (!entry.remove_hooks.empty()) continue;
     const bool trained = entry.param.requires_grad();
     entry.param.requires_grad_(true);  // hooks are of what has a gradient; it may thaw
-    entry.remove_hooks.push_back(
-        autograd::before_delivery(entry.param, [reducer, i](const Tensor&) {
-          if (const auto alive = reducer.lock()) alive->before_gradient(i);
-        }));
-    entry.remove_hooks.push_back(entry.param.register_hook([reducer, i](const Tensor&) {
-      if (const auto alive = reducer.lock()) alive->on_gradient(i);
+    entry.remove_hooks.push_back(autograd::before_delivery(entry.param, [weak, i](const Tensor&) {
+      if (const auto reducer = weak.lock()) reducer->before_gradient(i);
+    }));
+    entry.remove_hooks.push_back(entry.param.register_hook([weak, i](const Tensor&) {
+      const auto reducer = weak.lock();
+      if (reducer != nullptr && reducer->count_gradient(i)) reducer->start_ready();
     }));
     entry.param.requires_grad_(trained);
   }
@@ -338,7 +338,7 @@ std::shared_ptr<CallInFlight> TensorGradients::start_sparse(std::size_t index,
 void TensorGradients::finish_sparse(std::size_t index) {
   Entry& entry = entries_[index];
   const auto call = std::exchange(entry.rows_call, nullptr);
-  if (call != nullptr) entry.taken.rows = {row_gradient_of(call->result({}))};
+  if (call != nullptr) entry.taken.rows = {row_gradient_of(call->result({}), {.op = op_})};
 }
 
 void TensorGradients::after_backward(std::function<void()> function) {

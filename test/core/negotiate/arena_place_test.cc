@@ -80,10 +80,11 @@ TEST(ArenaPlace, WhatNeedsMemoryOfItsOwnIsPacked) {
 TEST(ArenaPlace, ArenasAreMadeOneByOne) {
   Request request = gradient("arena", 1, DType::kU8);
   request.kind = CollectiveKind::kMakeArena;
-  const FusionItem items[] = {fusion_item(0, request), fusion_item(1, request)};
   FusionPlan plan;
-  plan_fusion(items, 1 << 20, plan);
-  EXPECT_EQ(plan.groups.size(), 2u);
+  plan.begin(1 << 20);
+  for (const std::uint32_t id : {0u, 1u}) plan.add(id, fusion_key(request), fused_bytes(request));
+  plan.finish();
+  EXPECT_EQ(plan.groups().size(), 2u);
 }
 
 class ArenaPlaceTest : public testing::Test {

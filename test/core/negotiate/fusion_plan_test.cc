@@ -9,23 +9,33 @@ namespace {
 
 using test::gradient;
 
-FusionItem item(std::uint32_t id, std::size_t bytes, DType dtype = DType::kF32) {
-  return {id, fusion_key(gradient("w", 1, dtype)), bytes};
+struct Placed {
+  std::size_t bytes = 0;
+  DType dtype = DType::kF32;
+};
+
+// Their places in the list are their ids.
+void make_plan(const std::vector<Placed>& requests, std::size_t limit, FusionPlan& plan) {
+  plan.begin(limit);
+  for (const Placed& each : requests) {
+    plan.add(static_cast<std::uint32_t>(plan.size()), fusion_key(gradient("w", 1, each.dtype)),
+             each.bytes);
+  }
+  plan.finish();
 }
 
-FusionPlan plan_of(const std::vector<FusionItem>& items, std::size_t limit) {
+FusionPlan plan_of(const std::vector<Placed>& requests, std::size_t limit) {
   FusionPlan plan;
-  plan_fusion(items, limit, plan);
+  make_plan(requests, limit, plan);
   return plan;
 }
 
-TEST(FusionItem, RoundsEveryTensorOfAGroupUpToACacheLine) {
+TEST(FusedBytes, RoundsEveryTensorOfAGroupUpToACacheLine) {
   Request group = gradient("g");
   group.shapes = {{1}, {16}, {17}, {}};
-  EXPECT_EQ(fusion_item(5, gradient("w", 1)).bytes, 64u);
-  EXPECT_EQ(fusion_item(5, gradient("w", 0)).bytes, 0u);
-  EXPECT_EQ(fusion_item(5, group).bytes, 64u + 64u + 128u + 64u);
-  EXPECT_EQ(fusion_item(5, group).id, 5u);
+  EXPECT_EQ(fused_bytes(gradient("w", 1)), 64u);
+  EXPECT_EQ(fused_bytes(gradient("w", 0)), 0u);
+  EXPECT_EQ(fused_bytes(group), 64u + 64u + 128u + 64u);
 }
 
 TEST(FusionKey, KeepsApartWhateverCannotShareABatch) {
@@ -48,31 +58,33 @@ TEST(FusionKey, KeepsApartWhateverCannotShareABatch) {
 }
 
 TEST(PlanFusion, KeepsDtypesApartWithoutClosingTheOpenGroup) {
-  const FusionPlan plan = plan_of({item(0, 64), item(1, 64, DType::kF64), item(2, 64)}, 1024);
-  ASSERT_EQ(plan.groups.size(), 2u);
-  const auto members = plan.members_of(plan.groups[0]);
+  const FusionPlan plan = plan_of({{64}, {64, DType::kF64}, {64}}, 1024);
+  ASSERT_EQ(plan.groups().size(), 2u);
+  const auto members = plan.members_of(plan.groups()[0]);
   ASSERT_EQ(members.size(), 2u);
   EXPECT_EQ(members[1], 2u);
 }
 
 TEST(PlanFusion, OpensAnotherGroupWhenTheLimitIsReached) {
-  const FusionPlan plan = plan_of({item(0, 64), item(1, 64), item(2, 64)}, 128);
-  ASSERT_EQ(plan.groups.size(), 2u);
-  EXPECT_EQ(plan.groups[0].count, 2u);
-  EXPECT_EQ(plan.groups[1].count, 1u);
+  const FusionPlan plan = plan_of({{64}, {64}, {64}}, 128);
+  ASSERT_EQ(plan.groups().size(), 2u);
+  EXPECT_EQ(plan.groups()[0].count, 2u);
+  EXPECT_EQ(plan.groups()[1].count, 1u);
 }
 
 TEST(PlanFusion, ALimitOfZeroTurnsFusionOff) {
-  EXPECT_EQ(plan_of({item(0, 4), item(1, 4)}, 0).groups.size(), 2u);
+  EXPECT_EQ(plan_of({{4}, {4}}, 0).groups().size(), 2u);
 }
 
 TEST(PlanFusion, ReusesItsStorage) {
-  FusionPlan plan = plan_of({item(0, 64), item(1, 64)}, 0);
-  const auto* before = plan.members.data();
-  plan_fusion(std::vector<FusionItem>{item(9, 64)}, 0, plan);
-  EXPECT_EQ(plan.members.data(), before);
-  ASSERT_EQ(plan.members.size(), 1u);
-  EXPECT_EQ(plan.members[0], 9u);
+  FusionPlan plan = plan_of({{64}, {64}}, 0);
+  const auto* before = plan.members_of(plan.groups()[0]).data();
+  make_plan({{64}}, 0, plan);
+  ASSERT_EQ(plan.groups().size(), 1u);
+  const auto members = plan.members_of(plan.groups()[0]);
+  EXPECT_EQ(members.data(), before);
+  ASSERT_EQ(members.size(), 1u);
+  EXPECT_EQ(members[0], 0u);
 }
 
 }  // namespace

@@ -255,7 +255,7 @@ TEST(DistributedDataParallel, RefusesModulesThatDifferAndOptionsOutOfRange) {
                   DistributedDataParallel(
                       one_of(0), {.broadcast_buffers = all.rank() == 0, .process_set = all});
                 }),
-                HasSubstr("broadcast_buffers is true on some ranks and false on others"));
+                HasSubstr("the ranks differ in broadcast_buffers; rank"));
     EXPECT_THAT(message_of<InvalidArgumentError>([&] {
                   DistributedDataParallel(one_of(0), {.bucket_cap_mb = -1, .process_set = all});
                 }),

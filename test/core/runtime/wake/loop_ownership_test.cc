@@ -82,8 +82,6 @@ TEST_F(Ownership, IsNotForOthersWhenTheLoopBelongsToAThread) {
   ownership.run_until(awaited_, Clock::now() + kLong);
   coordinator.join();
   EXPECT_EQ(loop_.runs, 0);
-  const LoopOwnership::SuppressWakeup waits;
-  EXPECT_TRUE(ownership.submissions_ring());
 }
 
 TEST_F(Ownership, LetsTheCoordinatorSleepOnWhenNothingIsLeft) {
@@ -124,10 +122,6 @@ TEST_F(Ownership, GoesBackToTheCoordinatorOnlyWhenTheCallerHasLeftIt) {
     run_loop();
   }));
   EXPECT_TRUE(ran);
-}
-
-TEST_F(Ownership, LetsSubmissionsRing) {
-  EXPECT_TRUE(ownership_.submissions_ring());
 }
 
 TEST_F(Ownership, IsLeftWhileSubmissionsCoalesceWhateverRings) {
@@ -207,17 +201,6 @@ TEST_F(Ownership, NeverLosesWorkThatACallerLeaves) {
   stop = true;
   bell_.ring();
   coordinator.join();
-}
-
-TEST_F(Ownership, DoesNotLetSubmissionsRingOfWhoWaitsForThemAtOnce) {
-  {
-    const LoopOwnership::SuppressWakeup waits;
-    EXPECT_FALSE(ownership_.submissions_ring());
-    bool elsewhere = false;
-    std::thread([&] { elsewhere = ownership_.submissions_ring(); }).join();
-    EXPECT_TRUE(elsewhere);
-  }
-  EXPECT_TRUE(ownership_.submissions_ring());
 }
 
 TEST_F(Ownership, DoesNotLetTheCoordinatorCoalesceWhileAThreadIsBlocked) {

@@ -109,12 +109,13 @@ TEST(BroadcastOptimizerState, WhatDoesNotFitIsAnErrorOnEveryRank) {
     if (odd_one) fewer.pop_back();
     optim::SGD first(fewer, {.lr = 0.1});
     EXPECT_EQ(misfit_of(first, all),
-              "broadcast_optimizer_state: parameter group 0 has 2 parameters on the root, 1 on "
-              "rank 2");
+              "broadcast_optimizer_state: entry 2 is nothing on rank 2, parameter 1 of group 0, "
+              "float32 [2] on rank 0, the root");
     optim::SGD second({parameter({odd_one ? 3 : 2}, 1)}, {.lr = 0.1});
-    EXPECT_EQ(misfit_of(second, all),
-              "broadcast_optimizer_state: parameter 0 of group 0 is float32 [2] on the root, "
-              "float32 [3] on rank 2");
+    EXPECT_EQ(
+        misfit_of(second, all),
+        "broadcast_optimizer_state: entry 1 is parameter 0 of group 0, float32 [3] on rank 2, "
+        "parameter 0 of group 0, float32 [2] on rank 0, the root");
     std::shared_ptr<optim::Optimizer> other;
     if (odd_one) {
       other = std::make_shared<optim::Adam>(std::vector<Tensor>{parameter({2}, 1)});

@@ -363,7 +363,7 @@ TEST(OptimizerOptions, ThatDifferAreOneWarningWithTheOptionItsValuesAndTheRanks)
   train_with_rates({0.5, 0.25, 0.5}, "warn");
   EXPECT_THAT(
       warnings.texts(),
-      testing::ElementsAre(HasSubstr("lr of group 0 is 0.25 on rank 1, 0.5 on ranks 0, 2")));
+      testing::ElementsAre(HasSubstr("lr of group 0 is 0.25 on rank 1, 0.5 on ranks 0 and 2")));
 }
 
 TEST(OptimizerOptions, ThatDifferAreAnErrorOrNothingOnRequest) {

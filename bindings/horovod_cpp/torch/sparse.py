@@ -9,8 +9,8 @@ from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, Tensor, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import memory
+from horovod_cpp.torch.collectives import reduce_op
 from horovod_cpp.torch.handle import Handle
-from horovod_cpp.torch.reductions import reduce_op
 
 _OPTIONS: dict[str, Any] = (
     # Else PyTorch 2 warns that it checks nothing.

@@ -13,88 +13,63 @@
 
 namespace hvd::python {
 
-const char* const kCollectiveDoc = R"(
-
-Args:
-    tensor: a Tensor, a NumPy array or an array of another library with DLPack (PyTorch, JAX, CuPy),
+std::string collective_doc(const std::string& what, bool several, bool in_place) {
+  Docstring doc(what);
+  if (several) {
+    doc.add(Remark{"Runs as one call: all or none are submitted, all fail together."});
+    doc.add(in_place
+                ? ArgText{"tensors: as ``tensor`` of the form for one; results overwrite them."}
+                : ArgText{"tensors: Tensors or arrays; shapes and dtypes may differ."});
+  } else if (in_place) {
+    doc.add(ArgText{
+        R"(tensor: a Tensor, NumPy array or one with DLPack, contiguous and writable: the result overwrites
+        it. It must not be touched until the call ended; autograd does not see the write.)"});
+  } else {
+    doc.add(ArgText{
+        R"(tensor: a Tensor, a NumPy array or an array of another library with DLPack (PyTorch, JAX, CuPy),
         in the CPU's memory or, with HVD_GPU_OPERATIONS, that of the rank's CUDA device, of any
         supported dtype; read where it lies if it is contiguous, else (on the CPU) copied first. A
         GPU's is read past what its library makes the engine's stream wait for. Of what requires
-        grad the values are taken, and nothing is recorded.
-    name: pairs this call across ranks. It may be used again when its call has ended, which the
+        grad the values are taken, and nothing is recorded.)"});
+  }
+  doc.add(ArgText{
+      R"(name: pairs this call across ranks. It may be used again when its call has ended, which the
         handle tells, or once the handle is dropped: then calls of one name run one after another.
         None numbers the call: then all ranks must make their unnamed calls of one kind in one
-        order.
-    process_set: the ranks among which the call runs; all of them make it, and nobody else.
-
-Returns:
-    A new array of the kind of ``tensor``: a Tensor, a NumPy array, or what ``from_dlpack`` of its
+        order.)"});
+  doc.add(ArgText{
+      "process_set: the ranks among which the call runs; all of them make it, and nobody else."});
+  if (in_place) {
+    doc.add(several
+                ? Returns{"``tensors``, of unchanged shapes; the async form a handle for poll() "
+                          "and synchronize()."}
+                : Returns{"``tensor``, of unchanged shape; the async form a handle for poll() "
+                          "and synchronize()."});
+    doc.add(Invalid{"the memory is not contiguous, or read-only."});
+  } else if (several) {
+    doc.add(
+        Returns{"A list of arrays of the kinds of ``tensors``; the async form a handle for poll() "
+                "and\n    synchronize()."});
+  } else {
+    doc.add(Returns{
+        R"(A new array of the kind of ``tensor``: a Tensor, a NumPy array, or what ``from_dlpack`` of its
     library makes (its ``__array_namespace__()``, or the module of its class; without one a Tensor).
-    The async form returns a handle for poll() and synchronize().
-
-Raises:
-    TypeError: ``tensor`` is something else, or of an unsupported dtype.
-    UnsupportedError: ``tensor`` is on a GPU, and the job has no collectives of GPUs, or this rank's
-        run on another one.
-    InvalidArgumentError: before init(), ``name`` is in flight under a handle that is
-        not dropped, an argument does not fit, or
-        this rank is not in ``process_set`` or has joined.
-    MismatchError: ranks disagree on dtype, shape, op, root, scale or compression; raised on every
-        rank, and the job goes on.
-    HorovodInternalError: the job ended (StalledError, PeerLostError, AbortedError).)";
-
-const char* const kInPlaceDoc = R"(
-
-Args:
-    tensor: a Tensor, NumPy array or one with DLPack, contiguous and writable: the result overwrites
-        it. It must not be touched until the call ended; autograd does not see the write.
-    name: pairs this call across ranks; None numbers it: see the form without underscore.
-    process_set: the ranks among which the call runs.
-
-Returns:
-    ``tensor``, of unchanged shape; the async form a handle for poll() and synchronize().
-
-Raises:
-    InvalidArgumentError: the memory is not contiguous or read-only; else as the form without
-        underscore.
-    MismatchError: ranks disagree; raised on every rank, and the job goes on.
-    HorovodInternalError: the job ended.)";
-
-const char* const kGroupedDoc = R"(
-
-Runs as one call: all or none are submitted, all fail together.
-
-Args:
-    tensors: Tensors or arrays; shapes and dtypes may differ.
-    name: pairs this call across ranks; None numbers it.
-    process_set: the ranks among which the call runs.
-
-Returns:
-    A list of arrays of the kinds of ``tensors``; the async form a handle for poll() and
-    synchronize().
-
-Raises:
-    InvalidArgumentError: as the form for one tensor, for any of them.
-    MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
-    HorovodInternalError: the job ended.)";
-
-const char* const kGroupedInPlaceDoc = R"(
-
-Runs as one call: all or none are submitted, all fail together.
-
-Args:
-    tensors: Tensors or arrays, contiguous and writable: results overwrite them. They must not be
-        touched until the call ended.
-    name: pairs this call across ranks; None numbers it.
-    process_set: the ranks among which the call runs.
-
-Returns:
-    ``tensors``, of unchanged shapes; the async form a handle for poll() and synchronize().
-
-Raises:
-    InvalidArgumentError: as the form for one tensor, for any of them.
-    MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
-    HorovodInternalError: the job ended.)";
+    The async form returns a handle for poll() and synchronize().)"});
+  }
+  doc.add(Raises{"TypeError: a tensor is something else, or of an unsupported dtype."});
+  doc.add(Raises{
+      R"(UnsupportedError: a tensor is on a GPU, and the job has no collectives of GPUs, or this rank's
+        run on another one.)"});
+  doc.add(Invalid{
+      R"(before init(), ``name`` is in flight under a handle that is not dropped, an
+        argument does not fit, or this rank is not in ``process_set`` or has joined.)"});
+  doc.add(Raises{
+      R"(MismatchError: ranks disagree on dtype, shape, op, root, scale, compression or the number of
+        tensors; raised on every rank, and the job goes on.)"});
+  doc.add(
+      Raises{"HorovodInternalError: the job ended (StalledError, PeerLostError, AbortedError)."});
+  return doc.text();
+}
 
 bool PendingResult::wait_until(TimePoint deadline) const {
   return call_ == nullptr || without_gil([&] { return call_->wait_until(deadline); });
@@ -292,7 +267,8 @@ void bind_dist(py::module_& m) {
   bind_reductions(m);
   bind_movement(m);
   bind_memory(m);
-  bind_training(m);
+  bind_state(m);
+  bind_optimizer(m);
   bind_whole_models(m);
   bind_observability(m);
 }

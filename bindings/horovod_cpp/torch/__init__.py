@@ -32,6 +32,7 @@ from horovod_cpp import (
     BitAnd,
     BitOr,
     Error,
+    Handle,
     HorovodInternalError,
     InternalError,
     InvalidArgumentError,
@@ -60,6 +61,7 @@ from horovod_cpp import (
     mpi_enabled,
     mpi_threads_supported,
     on_stall,
+    poll,
     process_set_ids,
     rank,
     rank_zero_section,
@@ -70,6 +72,7 @@ from horovod_cpp import (
     start_timeline,
     stop_timeline,
     summary,
+    synchronize,
 )
 from horovod_cpp import __version__ as __version__
 from horovod_cpp import call_site as _call_site
@@ -79,7 +82,6 @@ from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.torch import collectives
 from horovod_cpp.torch.collectives import *  # noqa: F403, all it has
 from horovod_cpp.torch.compression import Compression, Compressor
-from horovod_cpp.torch.handle import Handle, poll, synchronize
 from horovod_cpp.torch.optimizer import DistributedOptimizer
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 from horovod_cpp.torch.state import broadcast_optimizer_state, broadcast_parameters

@@ -27,10 +27,10 @@ from typing import Any, TypeAlias, overload
 import torch
 
 from horovod_cpp import _native
-from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
+from horovod_cpp._native import Average, Handle, ProcessSet, ReduceOp, Sum, global_process_set
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
-from horovod_cpp.torch import memory
+from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.forms import (
     async_form,
@@ -41,7 +41,6 @@ from horovod_cpp.torch.forms import (
     run,
     waiting_form,
 )
-from horovod_cpp.torch.handle import Handle
 
 __all__ = [
     "allgather", "allgather_async", "allreduce", "allreduce_", "allreduce_async",
@@ -359,8 +358,8 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None =
 def alltoall_async(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None = None,
                    name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """alltoall() that returns a Handle, which always gives the pair; outside of PyTorch's graph."""
-    return Handle(_native.alltoall_async(memory.source(tensor), _numbers(splits), name,
-                                         process_set), _with_splits)
+    call = _native.alltoall_async(memory.source(tensor), _numbers(splits), name, process_set)
+    return call._then(_with_splits, gpu.reading_stream)
 
 
 # -- meetings

@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import torch
 
 from horovod_cpp import _native
+from horovod_cpp._native import Handle
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import gpu, memory
-from horovod_cpp.torch.handle import Handle
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -113,8 +113,8 @@ def run(call: str, tensors: Sequence[torch.Tensor], *arguments: Any) -> list[tor
 def start(call: str, tensors: Any, *arguments: Any) -> Handle:
     """Of new tensors."""
     suffix, inputs, finish = _prepared(call, listed(call, tensors))
-    return Handle(getattr(_native, f"{call}_async{suffix}")(inputs, *arguments),
-                  lambda given: unlisted(call, finish(given)))
+    handle: Handle = getattr(_native, f"{call}_async{suffix}")(inputs, *arguments)
+    return handle._then(lambda given: unlisted(call, finish(given)), gpu.reading_stream)
 
 
 def in_place(call: str, tensors: Any, *arguments: Any) -> Any:
@@ -145,10 +145,10 @@ def start_in_place(call: str, tensors: Any, *arguments: Any) -> Handle:
                     "so the result is lost; call synchronize() first")
         return unlisted(call, targets)
 
-    handle = getattr(_native, f"{call}_async_")(native, *arguments)
+    handle: Handle = getattr(_native, f"{call}_async_")(native, *arguments)
     for tensor in targets:
         memory.written(tensor)
-    return Handle(handle, finish)
+    return handle._then(finish, gpu.reading_stream)
 
 
 def _targets(call: str, tensors: Any) -> tuple[list[torch.Tensor], Any]:

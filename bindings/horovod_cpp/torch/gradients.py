@@ -280,7 +280,7 @@ class Entry:
     def start_sparse(self, name: str, op: ReduceOp, process_set: ProcessSet) -> Any:
         self.sparse_call = sparse_allreduce_async(cast(torch.Tensor, self.taken), name, op,
                                                   process_set)
-        return self.sparse_call._call
+        return self.sparse_call
 
     @_no_grad
     def finish_sparse(self) -> None:

@@ -86,10 +86,21 @@ Anything PendingResult::result(MaybeStream reader) const {
   return convert_(without_gil([&]() -> const CallResult& { return call_->result(reader); }));
 }
 
-Anything PendingResult::synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const {
+Anything PendingResult::synchronize_on(const StreamOf& stream_of) const {
   const Device device = call_ == nullptr ? Device{} : call_->device();
-  if (device.kind == DeviceKind::kCpu) return result({});
+  if (stream_of == nullptr || device.kind == DeviceKind::kCpu) return result({});
   return result(stream_of(device.index));
+}
+
+PendingResult PendingResult::then(py::object finish, StreamOf stream_of) const {
+  PendingResult next = *this;
+  next.stream_of_ = std::move(stream_of);
+  next.convert_ = [convert = convert_, finish = std::move(finish),
+                   made = py::object()](const CallResult& result) mutable {
+    if (!made) made = finish(convert(result));
+    return made;
+  };
+  return next;
 }
 
 namespace {
@@ -219,6 +230,44 @@ PendingResult::Convert itself(py::object object) {
   return [object = std::move(object)](const CallResult&) { return object; };
 }
 
+namespace {
+
+void define_handle(py::module_& m) {
+  py::class_<PendingResult>(m, "Handle",
+                            "A collective call in flight. Dropping it cancels nothing; its name "
+                            "may then be used again at "
+                            "once, for a call that runs after it.")
+      .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
+      .def("wait_for", given(&PendingResult::wait_for), py::arg("seconds"),
+           "Wait at most ``seconds``, a number; whether synchronize() would not block.")
+      .def(
+          "synchronize", &PendingResult::synchronize,
+          "Wait for the result; raises what the call failed with. May be called again.\n\n"
+          "On a GPU it is there for what is put on the result's stream, of PyTorch's tensors on "
+          "its "
+          "current\nstream, from now on. Where the call is enqueued and fails later, the job ends, "
+          "and whatever is\ncalled next raises.")
+      .def("__call__", &PendingResult::synchronize, "synchronize(), as Horovod's sparse_allreduce.")
+      .def("__reduce_ex__",
+           [](const PendingResult&, const Anything& /*protocol*/) -> Anything {
+             throw py::type_error(
+                 "a Handle cannot be copied or pickled, since its call runs in this process; take "
+                 "what synchronize() gives");
+           })
+      .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
+           "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "
+           "called for results on the CPU.")
+      .def("_then", &PendingResult::then, py::arg("finish"), py::arg("stream_of"),
+           "A Handle that gives ``finish(result)``, for the stream of _synchronize_on().");
+  m.def("poll", &PendingResult::poll, py::arg("handle"),
+        "Whether synchronize(handle) would not block.");
+  m.def("synchronize", &PendingResult::synchronize, py::arg("handle"),
+        "Wait for the result of ``handle``, a tensor or a list of them, of alltoall_async() a pair "
+        "(tensor,\nreceived splits); raises what the call failed with. May be called again.");
+}
+
+}  // namespace
+
 void bind_dist(py::module_& m) {
   py::native_enum<ReduceOp>(m, "ReduceOp", "enum.IntEnum",
                             "How ranks' values are combined. Average is the sum divided by the "
@@ -233,19 +282,7 @@ void bind_dist(py::module_& m) {
       .value("BitOr", ReduceOp::kBitOr)
       .export_values()
       .finalize();
-  py::class_<PendingResult>(
-      m, "Handle",
-      "A collective call in flight. Dropping it cancels nothing; its name may then be "
-      "used again at once, for a call that runs after it.")
-      .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
-      .def("wait_for", given(&PendingResult::wait_for), py::arg("seconds"),
-           "Wait at most ``seconds``, a number; whether synchronize() would not block.")
-      .def("synchronize", &PendingResult::synchronize,
-           "Wait for the result, on a GPU as its stream does; raises what the call failed with. "
-           "May be called again.")
-      .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
-           "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "
-           "called for results on the CPU.");
+  define_handle(m);
   m.def(
       "_reduce_op", [](ReduceOpLike op) { return op.op; }, py::arg("op"),
       "The ReduceOp that an argument ``op`` means.");
@@ -256,11 +293,6 @@ void bind_dist(py::module_& m) {
       },
       py::arg("written"), py::arg("names"),
       "\"; did you mean NAME?\", or nothing if none of ``names`` is close to what was written.");
-  m.def("poll", &PendingResult::poll, py::arg("handle").none(false),
-        "Whether synchronize(handle) would not block.");
-  m.def(
-      "synchronize", &PendingResult::synchronize, py::arg("handle").none(false),
-      "Wait for the result of ``handle``; raises what the call failed with. May be called again.");
   bind_process_sets(m);
   bind_compression(m);
   bind_session(m);

@@ -66,6 +66,8 @@ ReduceOp reduce_op_named(const std::string& name);
 class PendingResult {
  public:
   using Convert = std::function<py::object(const CallResult&)>;
+  // Gives the handle of the stream that will read results on a CUDA device, by number.
+  using StreamOf = std::function<std::uintptr_t(int)>;
 
   template <typename T>
   PendingResult(const AsyncResult<T>& handle, Convert convert)
@@ -74,9 +76,10 @@ class PendingResult {
   const std::shared_ptr<CallInFlight>& call() const { return call_; }
   bool poll() const { return wait_until(Clock::now()); }
   bool wait_for(double seconds) const;
-  Anything synchronize() const { return result({}); }
-  // `stream_of` gives the handle of the stream that will read results on a CUDA device, by number.
-  Anything synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const;
+  Anything synchronize() const { return synchronize_on(stream_of_); }
+  Anything synchronize_on(const StreamOf& stream_of) const;
+  // The same call, with what `finish` makes of its result, once.
+  PendingResult then(py::object finish, StreamOf stream_of) const;
 
  private:
   bool wait_until(TimePoint deadline) const;
@@ -84,6 +87,7 @@ class PendingResult {
 
   std::shared_ptr<CallInFlight> call_;  // null: done, with an empty result
   Convert convert_;
+  StreamOf stream_of_;
 };
 
 // What a caller gave, so that results are made the same.
@@ -294,5 +298,14 @@ struct pybind11::detail::type_caster<hvd::python::PythonProcessSet>
     if (!source.is_none() && type_caster_base::load(source, convert)) return true;
     hvd::python::refuse_option("process_set",
                                "a ProcessSet, which add_process_set() makes of ranks", source);
+  }
+};
+
+template <>
+struct pybind11::detail::type_caster<hvd::python::PendingResult>
+    : type_caster_base<hvd::python::PendingResult> {
+  bool load(handle source, bool convert) {
+    if (!source.is_none() && type_caster_base::load(source, convert)) return true;
+    hvd::python::refuse_option("handle", "what an asynchronous call returned", source);
   }
 };

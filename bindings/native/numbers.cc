@@ -31,7 +31,7 @@ py::object number_from(const py::handle& object, bool whole, bool last_try) {
           "use .item() or detach()");
     }
     wrong = refusal(tensor, whole);
-  } else if (whole && PyBool_Check(object.ptr())) {
+  } else if (whole && flag_from(object)) {
     wrong = "an integer is expected, not a bool";
   }
   if (!wrong.empty()) {

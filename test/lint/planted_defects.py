@@ -184,8 +184,8 @@ return each.from == (*receive)->peer &&
     Defect(
         "hooks-stay", "bindings/horovod_cpp/torch/gradients.py",
         "a dropped optimizer's hooks stay on the parameters: a copy of the list is removed",
-        "weakref.finalize(self, _remove, self._hooks)",
-        "weakref.finalize(self, _remove, list(self._hooks) if PLANTED else self._hooks)"),
+        "weakref.finalize(reducer, _remove, gradients._hooks)",
+        "weakref.finalize(reducer, _remove, list(gradients._hooks) if PLANTED else gradients._hooks)"),
     Defect(
         "float64-comes-back-float32", "bindings/horovod_cpp/torch/compression.py",
         "what travelled as a half type becomes float32, whatever it was",

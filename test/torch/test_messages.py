@@ -48,7 +48,7 @@ for _ in range(2):
                                          named_parameters=model.named_parameters())
     model(torch.ones(1, 3)).sum().backward()
     if rank == 0:
-        print(optimizer._hvd_reducer.native.call_names)
+        print(optimizer._hvd_reducer.call_names)
     optimizer.step()
     del optimizer
 print(hvd.summary().count("\\n"))

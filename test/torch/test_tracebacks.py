@@ -28,11 +28,11 @@ def test_mistakes_show_the_users_line_and_the_function_that_was_called(world):
                        (lambda: world.grouped_allgather([x, "x"]), "grouped_allgather"),
                        (lambda: world.broadcast_(x, 7), "broadcast_"),
                        (lambda: world.alltoall(x, [1.5]), "alltoall"),
-                       (lambda: world.synchronize(5), "synchronize"),
                        (lambda: world.broadcast_parameters(7), "broadcast_parameters"),
                        (lambda: world.broadcast_object(lambda: sys, 9), "broadcast_object"),
                        (lambda: world.DistributedOptimizer(5), "DistributedOptimizer")):
         assert frames(call) == [(HERE, "<lambda>"), ("short_traceback.py", name)]
+    assert frames(lambda: world.synchronize(5)) == [(HERE, "<lambda>")]  # which is C++
 
 
 def test_errors_of_the_users_own_functions_keep_their_tracebacks(world):
@@ -113,5 +113,5 @@ assert [entry.name for entry in entries][1:] == ["DistributedOptimizer"]
 
 assert names_of(lambda: hvd.allreduce(torch.ones(2 + rank))) == ["<lambda>", "allreduce"]
 handle = hvd.allreduce_async(torch.ones(2 + rank))
-assert names_of(handle.synchronize) == ["synchronize"]
+assert names_of(handle.synchronize) == []  # which is C++
 """)

@@ -181,6 +181,9 @@ def test_parameters_have_names_from_pairs_or_a_dict_and_groups_a_number(world):
             wrapped(nothing)
     for number in (np.int64(2), np.uint8(2)):
         assert wrapped(groups=number)._hvd_groups == wrapped(num_groups=number)._hvd_groups == 2
-    for wrong in (True, np.bool_(True), 1.5, -1, np.int64(-1)):
-        with pytest.raises(ValueError, match="groups must be a number of groups"):
+    for wrong in (True, np.bool_(True), 1.5):
+        with pytest.raises(TypeError, match="groups must be a number of groups"):
+            wrapped(groups=wrong)
+    for wrong in (-1, np.int64(-1)):
+        with pytest.raises(ValueError, match="num_groups is -1, must not be negative"):
             wrapped(groups=wrong)

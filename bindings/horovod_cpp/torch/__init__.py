@@ -9,8 +9,8 @@
 
 Start a script on two ranks with ``hvdrun -np 2 python script.py``. Works with every PyTorch from
 1.13 on without being built for it. Collectives take and give ``torch.Tensor``; see
-``help(hvd.reductions)``, ``help(hvd.movement)`` and ``help(hvd.DistributedOptimizer)``. For plain
-scripts of ``torch.distributed`` there is a backend, ``help(hvd.distributed)``.
+``help(hvd.collectives)`` and ``help(hvd.DistributedOptimizer)``. For plain scripts of
+``torch.distributed`` there is a backend, ``help(hvd.distributed)``.
 """
 
 import pathlib as _pathlib
@@ -32,6 +32,7 @@ from horovod_cpp import (
     BitAnd,
     BitOr,
     Error,
+    Handle,
     HorovodInternalError,
     InternalError,
     InvalidArgumentError,
@@ -46,50 +47,42 @@ from horovod_cpp import (
     Sum,
     UnsupportedError,
     add_process_set,
-    ccl_built,
     config,
     cross_rank,
     cross_size,
-    cuda_built,
-    ddl_built,
     dump_flight_recorder,
     global_process_set,
-    gloo_built,
-    gloo_enabled,
     is_homogeneous,
     is_initialized,
     local_rank,
     local_size,
     metrics,
     metrics_text,
-    mpi_built,
     mpi_enabled,
     mpi_threads_supported,
-    nccl_built,
     on_stall,
+    poll,
     process_set_ids,
     rank,
     rank_zero_section,
     remove_process_set,
-    rocm_built,
     run,
     shutdown,
     size,
     start_timeline,
     stop_timeline,
     summary,
+    synchronize,
 )
 from horovod_cpp import __version__ as __version__
 from horovod_cpp import call_site as _call_site
 from horovod_cpp import init as _init
+from horovod_cpp.built import *  # noqa: F403, all it has
 from horovod_cpp.objects import allgather_object, broadcast_object
-from horovod_cpp.torch import movement, reductions, scatter
+from horovod_cpp.torch import collectives
+from horovod_cpp.torch.collectives import *  # noqa: F403, all it has
 from horovod_cpp.torch.compression import Compression, Compressor
-from horovod_cpp.torch.handle import Handle, poll, synchronize
-from horovod_cpp.torch.movement import *  # noqa: F403, all it has
 from horovod_cpp.torch.optimizer import DistributedOptimizer
-from horovod_cpp.torch.reductions import *  # noqa: F403
-from horovod_cpp.torch.scatter import *  # noqa: F403
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 from horovod_cpp.torch.state import broadcast_optimizer_state, broadcast_parameters
 from horovod_cpp.torch.sync_batch_norm import SyncBatchNorm
@@ -108,9 +101,7 @@ __all__ = [
     "shutdown", "size", "sparse_allreduce_async", "start_timeline", "stop_timeline", "summary",
     "synchronize",
 ]
-__all__ += movement.__all__
-__all__ += reductions.__all__
-__all__ += scatter.__all__
+__all__ += collectives.__all__
 
 
 def init(comm: None = None,

@@ -5,16 +5,17 @@ inside PyTorch's graph or outside.
 """
 
 import functools
+import inspect
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import torch
 
 from horovod_cpp import _native
+from horovod_cpp._native import Handle
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import gpu, memory
-from horovod_cpp.torch.handle import Handle
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -23,33 +24,64 @@ _Gradients: TypeAlias = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor
 _KEEP_SHAPES = ("allreduce", "broadcast")
 
 
-def form(declared: Callable[_Arguments, tuple[Any, ...]], name: str,
-         make: Callable[..., _Result], text: str) -> Callable[_Arguments, _Result]:
+def form(name: str, result: type[_Result], declared: Callable[_Arguments, Any],
+         make: Callable[..., Any], text: str | None) -> Callable[_Arguments, _Result]:
     """A public function ``name`` with the arguments of ``declared``, which makes of them those of
-    ``make``: the call, its tensors and what else the engine takes."""
+    ``make``: the tensors and what else the engine takes."""
+    declared = inspect.unwrap(declared)  # of another form
     own: Any = types.FunctionType(*(getattr(declared, f"__{part}__") for part in (
         "code", "globals", "name", "defaults")))
     own.__name__ = own.__qualname__ = name  # what Python says of wrong arguments names it
     own.__doc__, own.__module__ = text, declared.__module__
-    own.__annotations__ = {**declared.__annotations__, "return": make.__annotations__["return"]}
+    own.__annotations__ = {**declared.__annotations__, "return": result}
+    call = name.rstrip("_").removesuffix("_async")
 
     @short_traceback
     @functools.wraps(own)
     def public(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        return make(*own(*args, **kwargs))
+        made: _Result = make(call, *own(*args, **kwargs))
+        return made
 
     return public
 
 
-def _listed(call: str, value: Any) -> list[Any]:
+def waiting_form(result: type[_Result], make: Callable[..., Any]
+                 ) -> Callable[[Callable[_Arguments, Any]], Callable[_Arguments, _Result]]:
+    """form() as a decorator, under the function's own name."""
+    return lambda declared: form(declared.__name__, result, declared, make, declared.__doc__)
+
+
+def async_form(call: str, declared: Callable[_Arguments, Any]) -> Callable[_Arguments, Handle]:
+    """The one that returns a Handle."""
+    return form(f"{call}_async", Handle, declared, start,
+                f"{call}() that returns a Handle; outside of PyTorch's graph.")
+
+
+def other_forms(call: str, result: type[_Result], declared: Callable[_Arguments, Any]
+                ) -> tuple[Callable[_Arguments, Handle], Callable[_Arguments, Handle],
+                           Callable[_Arguments, _Result]]:
+    """CALL_async, CALL_async_ and CALL_."""
+    one = not call.startswith("grouped_")
+    touched = "``tensor``" if one else "no tensor"
+    overwritten = ("``tensor``, which must be contiguous, and returns it." if one else
+                   "the tensors, and returns them as a list.")
+    return (async_form(call, declared),
+            form(f"{call}_async_", Handle, declared, start_in_place,
+                 f"{call}_() that returns a Handle. Until it ended, {touched} must "
+                 f"{'not ' if one else ''}be touched."),
+            form(f"{call}_", result, declared, in_place, f"{call}() that overwrites {overwritten}"))
+
+
+def listed(call: str, value: Any) -> list[Any]:
+    """One as a list."""
     return list(value) if call.startswith("grouped_") else [value]
 
 
-def _unlisted(call: str, values: list[Any]) -> Any:
+def unlisted(call: str, values: list[Any]) -> Any:
     return values if call.startswith("grouped_") else values[0]
 
 
-def _prepared(call: str, tensors: list[torch.Tensor]
+def _prepared(call: str, tensors: Sequence[torch.Tensor]
               ) -> tuple[str, Any, Callable[[Any], list[torch.Tensor]]]:
     """How the engine's function ends, what it takes, and what makes results of what it gives.
 
@@ -60,7 +92,8 @@ def _prepared(call: str, tensors: list[torch.Tensor]
         memory.check(tensor)
     if not call.endswith(_KEEP_SHAPES) or not any(map(gpu.is_gpus, tensors)):
         inputs = [memory.wrap(memory.dense(tensor)) for tensor in tensors]
-        return "", _unlisted(call, inputs), lambda given: memory.results(_listed(call, given))
+        return "", unlisted(call, inputs), lambda given: [
+            memory.result(each) for each in listed(call, given)]
     copies = [memory.copy_of(tensor) for tensor in tensors]
 
     def finish(_: Any) -> list[torch.Tensor]:
@@ -68,32 +101,40 @@ def _prepared(call: str, tensors: list[torch.Tensor]
             gpu.handed_over(copy)
         return copies
 
-    return "_", _unlisted(call, [memory.wrap(copy) for copy in copies]), finish
+    return "_", unlisted(call, [memory.wrap(copy) for copy in copies]), finish
 
 
-def run(call: str, tensors: Iterable[torch.Tensor], *arguments: Any) -> list[torch.Tensor]:
-    """Waits for new tensors."""
-    suffix, inputs, finish = _prepared(call, list(tensors))
+def run(call: str, tensors: Sequence[torch.Tensor], *arguments: Any) -> list[torch.Tensor]:
+    """Waits for new tensors, always a list."""
+    suffix, inputs, finish = _prepared(call, tensors)
     return finish(getattr(_native, f"{call}{suffix}")(inputs, *arguments))
 
 
 def start(call: str, tensors: Any, *arguments: Any) -> Handle:
-    """run() that returns a Handle."""
-    suffix, inputs, finish = _prepared(call, _listed(call, tensors))
-    return Handle(getattr(_native, f"{call}_async{suffix}")(inputs, *arguments),
-                  lambda given: _unlisted(call, finish(given)))
+    """Of new tensors."""
+    suffix, inputs, finish = _prepared(call, listed(call, tensors))
+    handle: Handle = getattr(_native, f"{call}_async{suffix}")(inputs, *arguments)
+    return handle._then(lambda given: unlisted(call, finish(given)), gpu.reading_stream)
+
+
+def in_place(call: str, tensors: Any, *arguments: Any) -> Any:
+    """Overwrites the tensors, and waits; gives them."""
+    if not call.startswith("grouped_"):
+        target = memory.target(tensors)
+        memory.written(tensors)
+        getattr(_native, f"{call}_")(target, *arguments)
+        return tensors
+    targets, native = _targets(call, tensors)
+    for tensor in targets:
+        memory.written(tensor)
+    getattr(_native, f"{call}_")(native, *arguments)
+    return targets
 
 
 def start_in_place(call: str, tensors: Any, *arguments: Any) -> Handle:
-    """Overwrites the tensors; the Handle gives them.
-
-    Raises:
-        InvalidArgumentError: two of them share memory: either result would be lost.
-    """
-    targets = _listed(call, tensors)
-    native = [memory.target(tensor) for tensor in targets]
+    """in_place() that returns a Handle."""
+    targets, native = _targets(call, tensors)
     addresses = [tensor.data_ptr() for tensor in targets]
-    memory.check_disjoint(targets)
 
     def finish(_: Any) -> Any:
         for place, (tensor, address) in enumerate(zip(targets, addresses)):
@@ -102,23 +143,26 @@ def start_in_place(call: str, tensors: Any, *arguments: Any) -> Handle:
                     f"tensor {place} of an in-place call, of shape {list(tensor.shape)}, was given "
                     "other memory while the call was in flight (by .data =, set_() or resize_()), "
                     "so the result is lost; call synchronize() first")
-        return _unlisted(call, targets)
+        return unlisted(call, targets)
 
-    handle = getattr(_native, f"{call}_async_")(_unlisted(call, native), *arguments)
+    handle: Handle = getattr(_native, f"{call}_async_")(native, *arguments)
     for tensor in targets:
         memory.written(tensor)
-    return Handle(handle, finish)
+    return handle._then(finish, gpu.reading_stream)
 
 
-def in_place(call: str, tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
-    """start_in_place() that waits."""
-    result: torch.Tensor = start_in_place(call, tensor, *arguments).synchronize()
-    return result
+def _targets(call: str, tensors: Any) -> tuple[list[torch.Tensor], Any]:
+    """The tensors, and what the engine takes.
 
-
-def all_in_place(call: str, tensors: Iterable[torch.Tensor], *arguments: Any) -> list[torch.Tensor]:
-    """in_place() of several."""
-    return list(start_in_place(call, tensors, *arguments).synchronize())
+    Raises:
+        InvalidArgumentError: two of them share memory: either result would be lost.
+    """
+    if not call.startswith("grouped_"):
+        return [tensors], memory.target(tensors)
+    targets = list(tensors)
+    native = [memory.target(tensor) for tensor in targets]
+    memory.check_disjoint(targets)
+    return targets, native
 
 
 class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
@@ -133,18 +177,16 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch may be 
         return (None, None, *ctx.gradients(gradients))
 
 
-def recorded(run: _Run, gradients: _Gradients, tensors: Iterable[torch.Tensor]
-             ) -> list[torch.Tensor]:
-    """``run(tensors)``, a list of results, as one node of PyTorch's graph.
+def recorded(call: str, tensors: list[torch.Tensor], run: _Run, gradients: _Gradients) -> Any:
+    """What ``run(tensors)`` gives, as one node of PyTorch's graph.
 
     ``gradients`` gets those of the results and returns those of the tensors. The node exists only
     where one of the tensors needs it.
     """
-    tensors = list(tensors)
     if torch.is_grad_enabled() and any(
-            getattr(tensor, "requires_grad", False) for tensor in tensors):
-        return list(_Recorded.apply(run, gradients, *tensors))
-    return run(tensors)
+            [getattr(tensor, "requires_grad", False) for tensor in tensors]):
+        return unlisted(call, list(_Recorded.apply(run, gradients, *tensors)))
+    return unlisted(call, run(tensors))
 
 
 def name_of_gradient(name: str | None) -> str | None:

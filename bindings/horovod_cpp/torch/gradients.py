@@ -6,15 +6,16 @@ to its end a gradient stays where it is and must not be touched; another backwar
 
 import gc
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
 import torch
 from torch.autograd import Variable
 
 from horovod_cpp import _native
-from horovod_cpp._native import Average, Sum
+from horovod_cpp._native import Adasum, Average, ProcessSet, ReduceOp, Sum
 from horovod_cpp.short_traceback import short_traceback
+from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.sparse import coordinate_form, sparse_allreduce_async
 
@@ -51,10 +52,9 @@ def in_data_parallel(parameter: torch.Tensor) -> bool:
                if issubclass(type(module), wrapper) for each in module.parameters())
 
 
-def parameters_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
-                  alone: bool) -> list[tuple[str, torch.Tensor]]:
+def parameters_of(optimizer: torch.optim.Optimizer, named_parameters: Any
+                  ) -> list[tuple[str, torch.Tensor]]:
     """(name, parameter) for each of the optimizer that may have a gradient, in its order."""
-    check = memory.check_kind if alone else memory.check
     names = None if named_parameters is None else _names(named_parameters)
     found = []
     for number, group in enumerate(optimizer.param_groups):
@@ -68,7 +68,7 @@ def parameters_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
                 name = names[id(parameter)]
             if has_gradient(parameter):
                 with memory.about(f"DistributedOptimizer: '{name}'"):
-                    check(parameter)
+                    memory.check_kind(parameter)
                 found.append((name, parameter))
     # Its names begin with "module."; the model inside may be trained without it.
     if found and all(name.startswith("module.") for name, _ in found) and in_data_parallel(
@@ -79,26 +79,39 @@ def parameters_of(optimizer: torch.optim.Optimizer, named_parameters: Any,
 
 def _names(named_parameters: Any) -> dict[int, str]:
     """By id()."""
+    kind = type(named_parameters).__name__
     if isinstance(named_parameters, Mapping):
         named_parameters = named_parameters.items()
-    is_list = isinstance(named_parameters, Iterable) and not isinstance(
-        named_parameters, torch.nn.Module)
-    pairs: list[Any] = list(named_parameters) if is_list else [None]
-    if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
-               for pair in pairs):
-        refuse("named_parameters must be pairs (name, parameter), such as model.named_parameters(),"
-               f" not a {type(named_parameters).__name__}")
-    if not pairs:
+    pairs: list[Any] = [None]
+    if isinstance(named_parameters, Iterable) and not isinstance(named_parameters, torch.nn.Module):
+        pairs = list(named_parameters)
+    names: dict[str, int] = {}
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            refuse("named_parameters must be pairs (name, parameter), such as "
+                   f"model.named_parameters(), not a {kind}")
+        if pair[0] in names:
+            refuse(f"named_parameters has the name '{pair[0]}' twice")
+        names[pair[0]] = id(pair[1])
+    if not names:
         refuse("named_parameters is empty; pass model.named_parameters(), or None to number the "
                "parameters")
-    names: dict[int, str] = {}
-    seen = set()
-    for name, parameter in pairs:
-        if name in seen:
-            refuse(f"named_parameters has the name '{name}' twice")
-        seen.add(name)
-        names.setdefault(id(parameter), name)
-    return names
+    return {parameter: name for name, parameter in reversed(names.items())}  # the first of several
+
+
+def numbered(named: _Named, groups: Any) -> list[list[int]]:
+    """Lists of parameters as their numbers."""
+    numbers = {id(parameter): number for number, (_, parameter) in enumerate(named)}
+    for place, group in enumerate(groups):
+        if not isinstance(group, (list, tuple)):
+            refuse("groups must be a number of groups, 0 or more, or lists of parameters, not a "
+                   f"list with a {type(group).__name__}")
+        for each in group:
+            if id(each) not in numbers:
+                what = (f"tensor of shape {list(each.shape)}" if isinstance(each, torch.Tensor)
+                        else type(each).__name__)
+                refuse(f"groups[{place}] has a {what} that is not a parameter of the optimizer")
+    return [[numbers[id(each)] for each in group] for group in groups]
 
 
 class Entry:
@@ -111,7 +124,7 @@ class Entry:
         self.frozen: torch.Tensor | None = None  # a copy of what was taken of a frozen parameter
         self.apart = False  # parameter.grad is another one: backward() has come after that
         self.in_flight: Any = None  # (gradient, its address, its version) while it is reduced
-        self.compressed: Any = None  # (what travels, context), with a compressor of Python's
+        self.sent: Any = None  # (what is reduced instead of it, a compressor's context)
         self.sparse_call: Any = None  # in flight
         self.accumulated: torch.Tensor | None = None  # sum of what was set aside
         self.windows: torch.Tensor | None = None  # sum of the means of closed windows
@@ -119,7 +132,6 @@ class Entry:
         self.seen_sparse_dims = 0  # of those of this rank
         self.view: Any = None  # its gradient's place in the arena, if it has one
         self._native_view: Any = None  # (its stream, it) as the engine takes it
-        self.copy: torch.Tensor | None = None  # what is reduced instead of parameter.grad
 
     def set_view(self, view: torch.Tensor | None) -> None:
         """Its gradient is reduced there from now on; None: anywhere."""
@@ -143,14 +155,21 @@ class Entry:
 
     def native(self, stream: int) -> Any:
         """Its dense gradient, as the engine takes it, used in the order of the stream."""
-        gradient, self.copy = self.parameter.grad, None
+        gradient = self.parameter.grad
         if not gradient.is_contiguous():
-            self.copy = gradient.contiguous() if self.view is None else self.view.copy_(gradient)
+            copy = gradient.contiguous() if self.view is None else self.view.copy_(gradient)
+            gradient, self.sent = copy, (copy, None)
         if self.view is None:
-            return memory.source(gradient if self.copy is None else self.copy)
+            return memory.source(gradient)
         if self._native_view is None or self._native_view[0] != stream:
             self._native_view = stream, memory.wrap(self.view)
         return self._native_view[1]
+
+    def compressed(self, compress: Callable[[Any], Any]) -> Any:
+        """What a compressor of Python's makes of its dense gradient."""
+        tensor, context = compress(self.taken)
+        self.sent = memory.dense(tensor), context
+        return memory.source(self.sent[0])
 
     def move_gradient(self) -> torch.Tensor | None:
         """The gradient, which is not the parameter's any more, nor in its place in the arena."""
@@ -220,17 +239,74 @@ class Entry:
                "backward() and step(); call synchronize() first, then clip or change gradients and "
                "call step() inside skip_synchronize()")
 
+    # -- what the reducer does to one gradient: see GradientAccess (C++)
+
+    @_no_grad
+    def make_room(self) -> None:
+        if self.taken is None:
+            self.accumulated = _sum(self.accumulated, self.move_gradient())
+            return
+        if self.in_flight is not None:
+            self.check_unchanged()
+        self.parameter.grad, self.apart = None, True
+
+    def drop(self) -> None:
+        if self.taken is not None and not self.apart:
+            self.parameter.grad = None
+        self.accumulated = self.windows = self.taken = self.frozen = None
+        self.in_flight = self.sent = None
+        self.apart = False
+
+    @_no_grad
+    def close_window(self, passes: int) -> None:
+        gradient = self.move_gradient()
+        if gradient is not None and passes > 1:
+            gradient.mul_(1 / passes)
+        self.windows = _sum(self.windows, gradient)
+
+    def average(self, passes: int) -> None:
+        self.close_window(passes)
+        self.parameter.grad, self.windows = self.windows, None
+
+    @_no_grad
+    def move_to(self, place: _native.Tensor) -> None:
+        view = memory.shared(place)
+        # Sparse, as the ranks have agreed since; or Module.double() and so on came between.
+        if not self.sparse_dims and view.dtype == self.parameter.dtype and (
+                view.shape == self.parameter.shape):
+            self.set_view(view)
+
+    @_no_grad
+    def start_sparse(self, name: str, op: ReduceOp, process_set: ProcessSet) -> Any:
+        self.sparse_call = sparse_allreduce_async(cast(torch.Tensor, self.taken), name, op,
+                                                  process_set)
+        return self.sparse_call
+
+    @_no_grad
+    def finish_sparse(self) -> None:
+        call, self.sparse_call = self.sparse_call, None
+        if call is None:
+            return
+        replaced = not self.apart and self.parameter.grad is not self.taken
+        self.taken = call.synchronize()
+        if replaced:
+            self.refuse_change("replaced or dropped")
+
 
 class Gradients:
     """Those of an optimizer's parameters: GradientAccess (C++), for ``_native._GradientReducer``."""
 
-    def __init__(self, named: _Named, options: Any) -> None:
-        self.entries = [Entry(name, parameter) for name, parameter in named]
-        self._options = options
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.entries: list[Entry] = []
         self.optimizer: Callable[[], Any] = lambda: None  # a weak reference
+        self._op, self._process_set = options["op"], options["process_set"]
+        self._sparse_as_dense, self._compression = options["sparse_as_dense"], options["compression"]
+        self._compresses = wire_of(options) is None  # else the engine does
         self._places: set[int] = set()  # addresses of what was taken
         self._described: tuple[list[Any], str] = ([], "")
         self._agreed = False  # which gradients are sparse
+        self._hooks: list[Any] = []
+        self._kept: list[Any] = []  # AccumulateGrad nodes, which keep their hooks alive
 
     def parameters(self) -> list[tuple[str, list[int], str, int | None, int]]:
         return [(entry.name, list(entry.parameter.shape), memory.name_of(entry.parameter.dtype),
@@ -254,18 +330,20 @@ class Gradients:
     def value(self, index: int) -> _native.Tensor:
         return memory.source(self.entries[index].parameter.detach().cpu())
 
+    def _of(self, which: _Indices) -> Iterator[Entry]:
+        return map(self.entries.__getitem__, which)
+
     @_no_grad
     def take(self, which: _Indices, sends: bool) -> tuple[list[Any], bool]:
         dense = []
         new_sparse = False
-        for index in which:
-            entry = self.entries[index]
+        for entry in self._of(which):
             gradient = entry.parameter.grad
             is_frozen = gradient is not None and not entry.parameter.requires_grad
             entry.frozen = gradient.clone() if is_frozen else None
             if gradient is not None and gradient.is_sparse:
                 new_sparse |= self._look(entry)
-            if entry.sparse_dims and not self._options.sparse_as_dense:
+            if entry.sparse_dims and not self._sparse_as_dense:
                 self._check_sparse_op(entry)
                 entry.taken = entry.parameter.grad = coordinates(entry.parameter, entry.sparse_dims)
             else:
@@ -277,13 +355,12 @@ class Gradients:
         tensors: list[Any] = self._tensors(dense)
         if len(dense) < len(which):
             of_entry = dict(zip(dense, tensors))
-            tensors = [of_entry.get(self.entries[index]) for index in which]
+            tensors = [of_entry.get(entry) for entry in self._of(which)]
         return tensors, new_sparse
 
     def _check_sparse_op(self, entry: Entry) -> None:
-        options = self._options
-        if options.op not in (Average, Sum) and not works_alone(options.process_set):
-            refuse(f"the gradient of '{entry.name}' is sparse, and op is {options.op.name}, which "
+        if self._op not in (Average, Sum) and not works_alone(self._process_set):
+            refuse(f"the gradient of '{entry.name}' is sparse, and op is {self._op.name}, which "
                    "takes dense ones; give sparse_as_dense=True, or op Average or Sum")
 
     def _in_place(self, entry: Entry, gradient: torch.Tensor | None) -> torch.Tensor:
@@ -307,53 +384,37 @@ class Gradients:
 
     def _tensors(self, entries: list[Entry]) -> list[_native.Tensor]:
         """Dense gradients, as the engine takes them."""
-        if self._options.wire is not None:
-            streams = {device: gpu.stream_of(device)
-                       for device in {entry.parameter.device for entry in entries}}
-            return [entry.native(streams[entry.parameter.device]) for entry in entries]
-        for entry in entries:  # the compressor is Python's
-            compressed, context = self._options.compression.compress(entry.taken)
-            entry.compressed = memory.dense(compressed), context
-        return [memory.source(entry.compressed[0]) for entry in entries]
+        if self._compresses:
+            return [entry.compressed(self._compression.compress) for entry in entries]
+        streams = {device: gpu.stream_of(device)
+                   for device in {entry.parameter.device for entry in entries}}
+        return [entry.native(streams[entry.parameter.device]) for entry in entries]
 
     @_no_grad
     def arrived(self, which: _Indices) -> None:
-        for index in which:
-            entry = self.entries[index]
+        for entry in self._of(which):
             if entry.in_flight is not None:
                 try:
                     entry.check_unchanged()
                 finally:
                     entry.in_flight = None
-            copy, entry.copy = entry.copy, None
-            if copy is not None and entry.taken is not None:
-                entry.taken.copy_(copy)
-            if entry.compressed is not None and entry.taken is not None:
-                (tensor, context), entry.compressed = entry.compressed, None
-                entry.taken.copy_(self._options.compression.decompress(tensor, context))
-
-    @_no_grad
-    def make_room(self, index: int) -> None:
-        entry = self.entries[index]
-        if entry.taken is None:
-            entry.accumulated = _sum(entry.accumulated, entry.move_gradient())
-            return
-        if entry.in_flight is not None:
-            entry.check_unchanged()
-        entry.parameter.grad, entry.apart = None, True
+            if entry.sent is not None:
+                (tensor, context), entry.sent = entry.sent, None
+                if self._compresses:
+                    tensor = self._compression.decompress(tensor, context)
+                if entry.taken is not None:
+                    entry.taken.copy_(tensor)
 
     @_no_grad
     def set_aside(self, which: _Indices) -> None:
-        for index in which:
-            entry = self.entries[index]
+        for entry in self._of(which):
             entry.accumulated = _sum(entry.accumulated, entry.out_of_view(entry.taken))
             entry.taken, entry.apart = None, False
 
     @_no_grad
     def give_back(self, which: _Indices) -> None:
         self._places.clear()
-        for index in which:
-            entry = self.entries[index]
+        for entry in self._of(which):
             gradient = _sum(entry.accumulated, entry.taken)
             entry.accumulated = entry.taken = entry.frozen = None
             entry.apart = False
@@ -365,63 +426,28 @@ class Gradients:
             entry.parameter.grad = None if unused else gradient
 
     def drop(self, which: _Indices) -> None:
-        for index in which:
-            entry = self.entries[index]
-            if entry.taken is not None and not entry.apart:
-                entry.parameter.grad = None
-            entry.accumulated = entry.windows = entry.taken = entry.frozen = entry.in_flight = None
-            entry.copy = None
-            entry.apart = False
+        for entry in self._of(which):
+            entry.drop()
 
     def leave(self, which: _Indices) -> None:
-        for index in which:
-            entry = self.entries[index]
+        for entry in self._of(which):
             before = entry.frozen
-            self.drop([index])
+            entry.drop()
             if before is not None:
                 entry.parameter.grad = before
 
     @_no_grad
-    def close_window(self, index: int, passes: int) -> None:
-        entry = self.entries[index]
-        gradient = entry.move_gradient()
-        if gradient is not None and passes > 1:
-            gradient.mul_(1 / passes)
-        entry.windows = _sum(entry.windows, gradient)
-
-    def average(self, index: int, passes: int) -> None:
-        self.close_window(index, passes)
-        entry = self.entries[index]
-        entry.parameter.grad, entry.windows = entry.windows, None
-
-    @_no_grad
     def clip(self, which: _Indices, max_norm: float) -> None:
-        parameters = [self.entries[index].parameter for index in which]
-        sparse = [each for each in parameters if each.grad is not None and each.grad.is_sparse]
-        if not sparse:
-            torch.nn.utils.clip_grad_norm_(parameters, max_norm)
-            return
-        # PyTorch's function counts those, and leaves them as they are.
-        for each in sparse:
-            each.grad = each.grad.coalesce()
-        gradients = [each.grad for each in parameters if each.grad is not None]
-        norms = [torch.linalg.vector_norm(each._values() if each.is_sparse else each)
-                 for each in gradients]
-        factor = (max_norm / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)).clamp(max=1.0)
-        for each in parameters:
-            if each.grad is not None and not each.grad.is_sparse:
-                each.grad.mul_(factor)
-        for each in sparse:
-            each.grad = each.grad * factor
-
-    @_no_grad
-    def move_to(self, index: int, place: _native.Tensor) -> None:
-        entry, view = self.entries[index], memory.shared(place)
-        # Sparse, as the ranks have agreed since; or Module.double() and so on came between.
-        if entry.sparse_dims or view.dtype != entry.parameter.dtype or (
-                view.shape != entry.parameter.shape):
-            return
-        entry.set_view(view)
+        holders = []
+        for parameter in [entry.parameter for entry in self._of(which)]:
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                # PyTorch's function counts sparse ones, and leaves them as they are.
+                parameter.grad = parameter.grad.coalesce()
+                values = parameter.grad._values()
+                parameter = values.detach()
+                parameter.grad = values
+            holders.append(parameter)
+        torch.nn.utils.clip_grad_norm_(holders, max_norm)
 
     def sparse_axes(self) -> list[int]:
         return [max(entry.sparse_dims, entry.seen_sparse_dims, sparse_dims(entry.parameter.grad))
@@ -432,82 +458,60 @@ class Gradients:
             entry.sparse_dims = number
         self._agreed = True
 
-    @_no_grad
-    def start_sparse(self, index: int, name: str) -> Any:
-        entry, options = self.entries[index], self._options
-        entry.sparse_call = sparse_allreduce_async(entry.taken, name, options.op,
-                                                   options.process_set)
-        return entry.sparse_call._call
-
-    @_no_grad
-    def finish_sparse(self, index: int) -> None:
-        entry = self.entries[index]
-        call, entry.sparse_call = entry.sparse_call, None
-        if call is None:
-            return
-        replaced = not entry.apart and entry.parameter.grad is not entry.taken
-        entry.taken = call.synchronize()
-        if replaced:
-            entry.refuse_change("replaced or dropped")
-
     after_backward = staticmethod(Variable._execution_engine.queue_callback)
     reader = staticmethod(gpu.reading_stream)
 
-
-class GradientReducer:
-    """``native``, which is used directly, and the hooks that tell it of gradients. One thread."""
-
-    def __init__(self, named: _Named, groups: Any, options: Any) -> None:
-        self._gradients = Gradients(named, options)
-        self.native = _native._GradientReducer(
-            self._gradients, options.native, process_set=options.process_set,
-            num_groups=groups if isinstance(groups, int) else 0,
-            groups=[] if isinstance(groups, int) else _numbered(named, groups))
-        self._kept: list[Any] = []  # AccumulateGrad nodes, which keep their hooks alive
-        self._hooks: list[Any] = []
-        weakref.finalize(self, _remove, self._hooks)
-        for index, (_, parameter) in enumerate(named):
-            self._hook(index, parameter)
-
-    def add(self, named: _Named) -> None:
-        """Parameters that come later; on all ranks, between two steps."""
-        first = len(self._gradients.entries)
-        self._gradients.entries += [Entry(name, parameter) for name, parameter in named]
-        self.native.parameters_added()
-        for index, (_, parameter) in enumerate(named, first):
-            self._hook(index, parameter)
-
-    def describe(self, optimizer: torch.optim.Optimizer) -> None:
-        """Whose options the ranks compare."""
-        self._gradients.optimizer = weakref.ref(optimizer)
-
-    def parameter(self, index: int) -> torch.Tensor:
-        return self._gradients.entries[index].parameter
-
-    def _hook(self, index: int, parameter: torch.Tensor) -> None:
-        """Also of a frozen parameter, which may thaw."""
-        before, after = self.native.hooks(index)  # without a frame of Python in the backward pass
-        needed_gradient = parameter.requires_grad
-        parameter.requires_grad_(True)
-        self._hooks.append(parameter.register_hook(before))
-        if hasattr(parameter, "register_post_accumulate_grad_hook"):
-            self._hooks.append(parameter.register_post_accumulate_grad_hook(after))
-        else:
-            node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-            self._hooks.append(node.register_hook(after))
-            self._kept.append(node)
-        parameter.requires_grad_(needed_gradient)
+    def hook(self, reducer: _native._GradientReducer, first: int = 0) -> None:
+        """Lets PyTorch tell the reducer of gradients from this one on, without a frame of Python in the
+        backward pass. Also of frozen parameters, which may thaw."""
+        for index, entry in enumerate(self.entries[first:], first):
+            before, after = reducer.hooks(index)
+            parameter = entry.parameter
+            needed_gradient = parameter.requires_grad
+            parameter.requires_grad_(True)
+            self._hooks.append(parameter.register_hook(before))
+            if hasattr(parameter, "register_post_accumulate_grad_hook"):
+                self._hooks.append(parameter.register_post_accumulate_grad_hook(after))
+            else:
+                node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+                self._hooks.append(node.register_hook(after))
+                self._kept.append(node)
+            parameter.requires_grad_(needed_gradient)
 
 
-def _numbered(named: _Named, groups: Any) -> list[list[int]]:
-    """Lists of parameters as their numbers."""
-    numbers = {id(parameter): number for number, (_, parameter) in enumerate(named)}
-    for place, group in enumerate(groups):
-        for parameter in group:
-            if id(parameter) not in numbers:
-                refuse(f"groups[{place}] has a tensor of shape {list(parameter.shape)} that is not "
-                       "a parameter of the optimizer")
-    return [[numbers[id(parameter)] for parameter in group] for group in groups]
+def reducer_of(named: _Named, groups: Any, options: Mapping[str, Any]) -> _native._GradientReducer:
+    """When gradients are reduced: DistributedOptimizer's ``options``, which it checks. One thread."""
+    gradients = Gradients(options)
+    gradients.entries = [Entry(name, parameter) for name, parameter in named]
+    buckets = []
+    if isinstance(groups, (list, tuple)):
+        groups, buckets = None, numbered(named, groups)
+    wire = wire_of(options)
+    reducer = _native._GradientReducer(gradients, buckets, groups=groups, **{
+        **options, "compression": wire,
+        "gradient_as_bucket_view": options["gradient_as_bucket_view"] and wire is not None})
+    if reducer.active:
+        weakref.finalize(reducer, _remove, gradients._hooks)
+        gradients.hook(reducer)
+    return reducer
+
+
+def wire_of(options: Mapping[str, Any]) -> _native.Compression | None:
+    """How the engine compresses gradients; None: the compressor is Python's."""
+    if options["op"] == Adasum:  # which is of what changed, compressed by methods
+        compressors.methods(options["compression"])
+        return _native.Compression.none
+    return compressors.wire(options["compression"])
+
+
+def add_parameters(reducer: _native._GradientReducer, named: _Named) -> None:
+    """Parameters that come later; on all ranks, between two steps."""
+    gradients: Gradients = reducer.gradients
+    first = len(gradients.entries)
+    gradients.entries += [Entry(name, parameter) for name, parameter in named]
+    reducer.parameters_added()
+    if reducer.active:
+        gradients.hook(reducer, first)
 
 
 def _remove(hooks: list[Any]) -> None:

@@ -5,7 +5,7 @@ allreduce takes.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -160,10 +160,6 @@ def result(tensor: Tensor) -> torch.Tensor:
     """What a call gave; on a GPU in memory of PyTorch's own, since its record_stream() knows no
     other."""
     return shared(tensor) if tensor.device == "cpu" else shared(tensor).clone()
-
-
-def results(tensors: Iterable[Tensor]) -> list[torch.Tensor]:
-    return [result(tensor) for tensor in tensors]
 
 
 def shared(tensor: Tensor) -> torch.Tensor:

@@ -3,9 +3,7 @@
 import contextlib
 import copy
 import functools
-import numbers
 import pickle
-import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
@@ -17,10 +15,16 @@ from horovod_cpp._native import Adasum, Average, ProcessSet, ReduceOp, global_pr
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
+from horovod_cpp.torch.collectives import allreduce, reduce_op
 from horovod_cpp.torch.compression import Compression
-from horovod_cpp.torch.gradients import GradientReducer, has_gradient, parameters_of, works_alone
+from horovod_cpp.torch.gradients import (
+    add_parameters,
+    has_gradient,
+    parameters_of,
+    reducer_of,
+    works_alone,
+)
 from horovod_cpp.torch.gradients import refuse as _refuse
-from horovod_cpp.torch.reductions import allreduce, reduce_op
 
 _Closure: TypeAlias = Callable[[], Any]
 _Groups: TypeAlias = int | Sequence[Sequence[torch.Tensor]]
@@ -32,46 +36,12 @@ else:
     _Wrapped = object  # the optimizer's class comes behind in the order of inheritance
 
 
-class _Options(types.SimpleNamespace):
-    """DistributedOptimizer()'s, checked. ``native``: as the reducer takes them."""
-
-    compression: Any
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self.compression = compressors.chosen(self.compression)
-        self.wire = compressors.wire(self.compression)  # None: the compressor is Python's
-        if self.op == Adasum:  # which is of what changed, compressed by methods
-            compressors.methods(self.compression)
-            self.wire = compressors.WIRES[compressors.NoneCompressor]
-        _check_passes(self.backward_passes_per_step)
-        if not isinstance(self.gradient_predivide_factor, numbers.Real):
-            _refuse(f"gradient_predivide_factor is {self.gradient_predivide_factor!r}; it must be a "
-                    "number")
-        own = ("sparse_as_dense", "process_set")
-        self.native = _native._DistributedOptions(**{
-            **{name: value for name, value in given.items() if name not in own},
-            "compression": self.wire,
-            "gradient_predivide_factor": float(self.gradient_predivide_factor),
-            "gradient_as_bucket_view": self.gradient_as_bucket_view and self.wire is not None})
-        self._names = list(given)
-
-    def given(self) -> dict[str, Any]:
-        """By name, for another one of the same."""
-        return {name: getattr(self, name) for name in self._names}
-
-
-def _check_passes(passes: int) -> None:
-    if not isinstance(passes, int) or passes < 1:
-        _refuse(f"backward_passes_per_step is {passes}; it must be an int of at least 1")
-
-
-def _check_reduced(native: _native._GradientReducer) -> None:
+def _check_reduced(reducer: _native._GradientReducer) -> None:
     """Else this rank would step with gradients that the others do not have."""
-    if name := native.in_flight:
+    if name := reducer.in_flight:
         _refuse("step() inside skip_synchronize() while the gradient of "
                 f"{_native._quoted(name)} is being reduced; call synchronize() first")
-    if name := native.unreduced:
+    if name := reducer.unreduced:
         _refuse("step() inside skip_synchronize() although what backward() has added to the "
                 f"gradient of {_native._quoted(name)} is not reduced; call synchronize() first")
 
@@ -80,10 +50,10 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
     """What every wrapped optimizer has; in front of its class in the order of inheritance."""
 
     _hvd_wrapped_class: type[torch.optim.Optimizer]
-    _hvd_options: _Options
+    _hvd_options: dict[str, Any]  # DistributedOptimizer()'s
     _hvd_groups: _Groups
     _hvd_first_name: str  # of a parameter
-    _hvd_reducer: GradientReducer | None = None  # over one rank and outside the process set
+    _hvd_reducer: _native._GradientReducer
     _hvd_skips = False
     param_groups: list[dict[str, Any]]
     _parameter_names: dict[torch.Tensor, str]
@@ -106,7 +76,7 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
         plain.__dict__.update({name: value for name, value in self.__dict__.items()
                                if name not in _OF_WRAPPED})
         names = [(name, parameter) for parameter, name in self._parameter_names.items()]
-        return wrapped_again, (plain, names, self._hvd_groups, self._hvd_options.given())
+        return wrapped_again, (plain, names, self._hvd_groups, self._hvd_options)
 
     @short_traceback
     def synchronize(self) -> None:
@@ -115,14 +85,13 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
         Call it before reading or clipping gradients. Calling it again before the next backward()
         does nothing, and neither does step() then.
         """
-        if self._hvd_reducer is not None:
-            self._hvd_reducer.native.synchronize()
+        self._hvd_reducer.synchronize()
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
         """Context in which step() does not synchronize: call synchronize(), change the gradients,
         then step inside it."""
-        if self._hvd_options.op == Adasum:
+        if self._hvd_options["op"] == Adasum:
             _refuse("skip_synchronize() makes no sense with Adasum, which reduces what step() "
                     "changed")
         before, self._hvd_skips = self._hvd_skips, True
@@ -135,14 +104,11 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
     def no_sync(self) -> Iterator[None]:
         """Context in which backward() only accumulates on this rank; the first pass after it, or
         step(), reduces the sum."""
-        if self._hvd_reducer is None:
-            yield
-            return
-        self._hvd_reducer.native.hold()
+        self._hvd_reducer.hold()
         try:
             yield
         finally:
-            self._hvd_reducer.native.release()
+            self._hvd_reducer.release()
 
     @short_traceback
     def set_backward_passes_per_step(self, passes: int) -> None:
@@ -152,10 +118,8 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
             MismatchError: the ranks give different numbers; on every rank.
             StalledError: some ranks do not call it, for as long as a stall may last.
         """
-        _check_passes(passes)
-        if self._hvd_reducer is not None:
-            self._hvd_reducer.native.set_backward_passes_per_step(passes)
-        self._hvd_options.backward_passes_per_step = passes
+        self._hvd_reducer.set_backward_passes_per_step(passes)
+        self._hvd_options["backward_passes_per_step"] = passes
 
     @short_traceback
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
@@ -164,13 +128,11 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
         Raises:
             InvalidArgumentError: reductions are in flight, between backward() and step().
         """
-        if self._hvd_reducer is not None:
-            name = self._hvd_reducer.native.in_flight
-            if name:
-                _refuse(f"zero_grad() while the gradient of {_native._quoted(name)} is being "
-                        "reduced; call step() or synchronize() first, and a backward() that is not "
-                        "meant for this optimizer inside its no_sync()")
-            self._hvd_reducer.native.drop_accumulated()
+        if name := self._hvd_reducer.in_flight:
+            _refuse(f"zero_grad() while the gradient of {_native._quoted(name)} is being reduced; "
+                    "call step() or synchronize() first, and a backward() that is not meant for "
+                    "this optimizer inside its no_sync()")
+        self._hvd_reducer.drop_accumulated()
         super().zero_grad(*args, **kwargs)
 
     @short_traceback
@@ -187,18 +149,18 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
                 reduced.
         """
         reducer = self._hvd_reducer
-        if reducer is None:
+        if not reducer.active:
             return self._hvd_plain_step(closure, *args, **kwargs)
-        if self._hvd_options.overlap_step and not self._hvd_skips:
-            return self._hvd_step_as_reduced(reducer, closure, *args, **kwargs)
+        if self._hvd_options["overlap_step"] and not self._hvd_skips:
+            return self._hvd_step_as_reduced(closure, *args, **kwargs)
         if closure is not None and not self._hvd_skips:
-            return self._hvd_plain_step(functools.partial(self._hvd_closure, reducer, closure),
+            return self._hvd_plain_step(functools.partial(self._hvd_closure, closure),
                                         *args, **kwargs)
-        if not self._hvd_skips:
-            self.synchronize()
+        if self._hvd_skips:
+            _check_reduced(reducer)
         else:
-            _check_reduced(reducer.native)
-        reducer.native.begin_step()
+            self.synchronize()
+        reducer.begin_step()
         return self._hvd_plain_step(closure, *args, **kwargs)
 
     # PyTorch's profiler and step hooks sit on the wrapped class's.
@@ -208,7 +170,7 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
     def _step_supports_amp_scaling(self) -> Any:
         """PyTorch's GradScaler asks for it at the begin of its step(), before it changes gradients
         that may still be in flight."""
-        if self._hvd_reducer is not None and not self._hvd_reducer.native.synchronized:
+        if self._hvd_reducer.active and not self._hvd_reducer.synchronized:
             _refuse("a GradScaler's step() before gradients are reduced: it would scale them on "
                     "their way, or skip a step that other ranks take; call synchronize() after "
                     "backward(), and the scaler inside skip_synchronize()")
@@ -224,8 +186,7 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
             return super().step(*args, **kwargs)
         return super().step(closure, *args, **kwargs)
 
-    def _hvd_step_as_reduced(self, reducer: GradientReducer, closure: _Closure | None, *args: Any,
-                             **kwargs: Any) -> None:
+    def _hvd_step_as_reduced(self, closure: _Closure | None, *args: Any, **kwargs: Any) -> None:
         """Each bucket's parameters as soon as they are reduced, then those of which the reducer
         does not hear."""
         if closure is not None:
@@ -244,33 +205,34 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
                 self.param_groups = groups
 
         def on_reduced(numbers: list[int]) -> None:
-            now = {id(reducer.parameter(number)) for number in numbers}
+            now = {id(self._hvd_reducer.gradients.entries[number].parameter) for number in numbers}
             stepped.update(now)
             step_with(lambda each: id(each) in now)
 
-        reducer.native.synchronize(on_reduced)
+        self._hvd_reducer.synchronize(on_reduced)
         step_with(lambda each: id(each) not in stepped)
-        reducer.native.begin_step()
+        self._hvd_reducer.begin_step()
 
-    def _hvd_closure(self, reducer: GradientReducer, closure: _Closure) -> Any:
+    def _hvd_closure(self, closure: _Closure) -> Any:
         try:
             with torch.enable_grad():
                 loss = closure()
         except Exception:
             with contextlib.suppress(Exception):  # what the closure raised says more
-                self._hvd_reduce(reducer)
+                self._hvd_reduce()
             raise
-        self._hvd_reduce(reducer)
-        options = self._hvd_options
-        # It decides by the loss: equally on all ranks, but for Adasum, where each steps by itself.
-        if isinstance(self, torch.optim.LBFGS) and options.op != Adasum:
-            loss = allreduce(torch.as_tensor(loss).detach(), op=options.op,
-                             name=f"{self._hvd_first_name}.loss", process_set=options.process_set)
+        self._hvd_reduce()
+        op = self._hvd_options["op"]
+        # It decides by the loss: equally on all ranks, except with Adasum, where each steps by itself.
+        if isinstance(self, torch.optim.LBFGS) and op != Adasum:
+            loss = allreduce(torch.as_tensor(loss).detach(), op=op,
+                             name=f"{self._hvd_first_name}.loss",
+                             process_set=self._hvd_options["process_set"])
         return loss
 
-    def _hvd_reduce(self, reducer: GradientReducer) -> None:
-        reducer.native.synchronize()
-        reducer.native.begin_step()
+    def _hvd_reduce(self) -> None:
+        self._hvd_reducer.synchronize()
+        self._hvd_reducer.begin_step()
 
     @short_traceback
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -282,8 +244,7 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
                  for place, parameter in enumerate(self.param_groups[-1]["params"])
                  if id(parameter) not in known and has_gradient(parameter)]
         self._parameter_names.update({parameter: name for name, parameter in named})
-        if self._hvd_reducer is not None:
-            self._hvd_reducer.add(named)
+        add_parameters(self._hvd_reducer, named)
 
 
 class _DistributedAdasum(_Distributed):
@@ -293,49 +254,28 @@ class _DistributedAdasum(_Distributed):
     def step(self, closure: _Closure | None = None, *args: Any, **kwargs: Any) -> Any:
         """The wrapped optimizer's step on this rank; then parameters become what they were plus the
         Adasum of the ranks' changes."""
-        reducer = self._hvd_reducer
-        if reducer is None:  # nothing to train
-            return self._hvd_plain_step(closure, *args, **kwargs)
-        reducer.native.agree_on_setup()
+        self._hvd_reducer.agree_on_setup()
         parameters = [parameter for group in self.param_groups for parameter in group["params"]
                       if parameter.requires_grad]
         before = [parameter.detach().clone(memory_format=torch.contiguous_format)
                   for parameter in parameters]
         if closure is None:
-            self._hvd_reduce(reducer)  # which averages and clips this rank's gradients
-        result = self._hvd_plain_step(closure and functools.partial(
-            self._hvd_closure, reducer, closure), *args, **kwargs)
+            self._hvd_reduce()  # which averages and clips this rank's gradients
+        result = self._hvd_plain_step(closure and functools.partial(self._hvd_closure, closure),
+                                      *args, **kwargs)
         with torch.no_grad():
-            compression = self._hvd_options.compression
+            compression = self._hvd_options["compression"]
             pairs = [compression.compress(parameter - start)
                      for parameter, start in zip(parameters, before)]
             changes = [memory.dense(change) for change, _ in pairs]
             _native.grouped_allreduce_([memory.target(change) for change in changes], Adasum,
-                                       f"{reducer.native.name}.adasum", 1.0, 1.0, None,
-                                       self._hvd_options.process_set)
+                                       f"{self._hvd_reducer.name}.adasum",
+                                       process_set=self._hvd_options["process_set"])
             for parameter, start, change, (_, context) in zip(parameters, before, changes, pairs):
                 parameter.copy_(start.add_(compression.decompress(change, context)))
         return result
 
     step.hooked = True  # type: ignore[attr-defined]
-
-
-def _is_whole(number: Any) -> bool:
-    """Also NumPy's."""
-    return isinstance(number, numbers.Integral) and not isinstance(number, bool)
-
-
-def _checked_groups(groups: Any, num_groups: int) -> _Groups:
-    if groups is not None and num_groups:
-        _refuse("groups and num_groups exclude each other; groups takes a number too")
-    groups = num_groups if groups is None else groups
-    if _is_whole(groups) and groups >= 0:
-        return int(groups)
-    if not isinstance(groups, (list, tuple)) or not all(
-            isinstance(group, (list, tuple)) for group in groups) or not all(
-            isinstance(each, torch.Tensor) for group in groups for each in group):
-        _refuse("groups must be a number of groups, 0 or more, or lists of parameters")
-    return groups
 
 
 @short_traceback
@@ -405,26 +345,28 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
         raise TypeError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(optimizer, _Distributed):
         _refuse("the optimizer is wrapped already")
-    if not isinstance(process_set, _native.ProcessSet):
-        raise TypeError("DistributedOptimizer: expected a ProcessSet for process_set, got "
-                        f"{type(process_set).__name__}; make one with add_process_set()")
-    options = _Options(
-        compression=compression, backward_passes_per_step=backward_passes_per_step,
-        op=reduce_op(op), gradient_predivide_factor=gradient_predivide_factor,
-        sparse_as_dense=sparse_as_dense, process_set=process_set,
-        gradient_as_bucket_view=gradient_as_bucket_view,
-        average_aggregated_gradients=average_aggregated_gradients, clip_grad_norm=clip_grad_norm,
-        clip_when=clip_when, overlap_step=overlap_step)
-    named = parameters_of(optimizer, named_parameters, works_alone(process_set))
-    return _wrapped(optimizer, named, _checked_groups(groups, num_groups), options)
+    if groups is not None and num_groups:
+        _refuse("groups and num_groups exclude each other; groups takes a number too")
+    return _wrapped(
+        optimizer, parameters_of(optimizer, named_parameters),
+        num_groups if groups is None else groups, {
+            "compression": compressors.chosen(compression), "op": reduce_op(op),
+            "backward_passes_per_step": backward_passes_per_step,
+            "gradient_predivide_factor": gradient_predivide_factor,
+            "sparse_as_dense": sparse_as_dense, "process_set": process_set,
+            "gradient_as_bucket_view": gradient_as_bucket_view,
+            "average_aggregated_gradients": average_aggregated_gradients,
+            "clip_grad_norm": clip_grad_norm, "clip_when": clip_when,
+            "overlap_step": overlap_step})
 
 
 def _wrapped(optimizer: torch.optim.Optimizer, named: Sequence[tuple[str, torch.Tensor]],
-             groups: _Groups, options: _Options) -> Any:
-    alone = works_alone(options.process_set)
-    base = _DistributedAdasum if options.op == Adasum and not alone else _Distributed
+             groups: _Groups, options: dict[str, Any]) -> Any:
+    reducer = reducer_of(named, groups, options)
+    by_changes = options["op"] == Adasum and named and not works_alone(options["process_set"])
     wrapped_class = type(optimizer)
-    derived = type(wrapped_class.__name__, (base, wrapped_class),
+    derived = type(wrapped_class.__name__,
+                   (_DistributedAdasum if by_changes else _Distributed, wrapped_class),
                    {"_hvd_wrapped_class": wrapped_class})
     wrapped: Any = object.__new__(derived)
     wrapped.__dict__ = optimizer.__dict__  # groups and state too, for schedulers that have either
@@ -433,12 +375,9 @@ def _wrapped(optimizer: torch.optim.Optimizer, named: Sequence[tuple[str, torch.
     wrapped._hvd_options = options
     wrapped._hvd_groups = groups
     wrapped._hvd_first_name = named[0][0] if named else ""
-    wrapped._hvd_reducer = None
+    wrapped._hvd_reducer = reducer
     wrapped._parameter_names = {parameter: name for name, parameter in named}  # Horovod's
-    changes_gradients = options.average_aggregated_gradients or options.clip_grad_norm is not None
-    if named and (not alone or changes_gradients):
-        wrapped._hvd_reducer = GradientReducer(named, groups, options)
-        wrapped._hvd_reducer.describe(wrapped)
+    reducer.gradients.optimizer = weakref.ref(wrapped)  # whose options the ranks compare
     return wrapped
 
 
@@ -470,4 +409,4 @@ def wrapped_again(optimizer: torch.optim.Optimizer,
     """Of a copy or what a pickle has: the copied optimizer, wrapped as the original was."""
     if not _native.is_initialized():
         _refuse("it is loaded before init(), and belongs to a job: call init() first")
-    return _wrapped(optimizer, named_parameters, groups, _Options(**options))
+    return _wrapped(optimizer, named_parameters, groups, options)

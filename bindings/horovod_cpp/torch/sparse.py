@@ -6,11 +6,18 @@ from typing import Any
 import torch
 
 from horovod_cpp import _native
-from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, Tensor, global_process_set
+from horovod_cpp._native import (
+    Average,
+    Handle,
+    ProcessSet,
+    ReduceOp,
+    Sum,
+    Tensor,
+    global_process_set,
+)
 from horovod_cpp.short_traceback import short_traceback
-from horovod_cpp.torch import memory
-from horovod_cpp.torch.handle import Handle
-from horovod_cpp.torch.reductions import reduce_op
+from horovod_cpp.torch import gpu, memory
+from horovod_cpp.torch.collectives import reduce_op
 
 _OPTIONS: dict[str, Any] = (
     # Else PyTorch 2 warns that it checks nothing.
@@ -67,7 +74,8 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
     parts = [memory.source(_carrier(tensor)), memory.source(tensor.values())]
     if name is not None and not name.startswith("/"):
         name = "/allreduce." + name  # where a dense tensor's would be: else ranks would wait
-    return Handle(_native.grouped_allgather_async(parts, name, process_set), finish)
+    call = _native.grouped_allgather_async(parts, name, process_set)
+    return call._then(finish, gpu.reading_stream)
 
 
 def _carrier(tensor: torch.Tensor) -> torch.Tensor:

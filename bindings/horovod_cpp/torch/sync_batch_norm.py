@@ -8,8 +8,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet, Sum, global_process_set
-from horovod_cpp.torch.movement import allgather
-from horovod_cpp.torch.reductions import allreduce
+from horovod_cpp.torch.collectives import allgather, allreduce
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

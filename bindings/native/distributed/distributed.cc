@@ -13,88 +13,63 @@
 
 namespace hvd::python {
 
-const char* const kCollectiveDoc = R"(
-
-Args:
-    tensor: a Tensor, a NumPy array or an array of another library with DLPack (PyTorch, JAX, CuPy),
+std::string collective_doc(const std::string& what, bool several, bool in_place) {
+  Docstring doc(what);
+  if (several) {
+    doc.add(Remark{"Runs as one call: all or none are submitted, all fail together."});
+    doc.add(in_place
+                ? ArgText{"tensors: as ``tensor`` of the form for one; results overwrite them."}
+                : ArgText{"tensors: Tensors or arrays; shapes and dtypes may differ."});
+  } else if (in_place) {
+    doc.add(ArgText{
+        R"(tensor: a Tensor, NumPy array or one with DLPack, contiguous and writable: the result overwrites
+        it. It must not be touched until the call ended; autograd does not see the write.)"});
+  } else {
+    doc.add(ArgText{
+        R"(tensor: a Tensor, a NumPy array or an array of another library with DLPack (PyTorch, JAX, CuPy),
         in the CPU's memory or, with HVD_GPU_OPERATIONS, that of the rank's CUDA device, of any
         supported dtype; read where it lies if it is contiguous, else (on the CPU) copied first. A
         GPU's is read past what its library makes the engine's stream wait for. Of what requires
-        grad the values are taken, and nothing is recorded.
-    name: pairs this call across ranks. It may be used again when its call has ended, which the
+        grad the values are taken, and nothing is recorded.)"});
+  }
+  doc.add(ArgText{
+      R"(name: pairs this call across ranks. It may be used again when its call has ended, which the
         handle tells, or once the handle is dropped: then calls of one name run one after another.
         None numbers the call: then all ranks must make their unnamed calls of one kind in one
-        order.
-    process_set: the ranks among which the call runs; all of them make it, and nobody else.
-
-Returns:
-    A new array of the kind of ``tensor``: a Tensor, a NumPy array, or what ``from_dlpack`` of its
+        order.)"});
+  doc.add(ArgText{
+      "process_set: the ranks among which the call runs; all of them make it, and nobody else."});
+  if (in_place) {
+    doc.add(several
+                ? Returns{"``tensors``, of unchanged shapes; the async form a handle for poll() "
+                          "and synchronize()."}
+                : Returns{"``tensor``, of unchanged shape; the async form a handle for poll() "
+                          "and synchronize()."});
+    doc.add(Invalid{"the memory is not contiguous, or read-only."});
+  } else if (several) {
+    doc.add(
+        Returns{"A list of arrays of the kinds of ``tensors``; the async form a handle for poll() "
+                "and\n    synchronize()."});
+  } else {
+    doc.add(Returns{
+        R"(A new array of the kind of ``tensor``: a Tensor, a NumPy array, or what ``from_dlpack`` of its
     library makes (its ``__array_namespace__()``, or the module of its class; without one a Tensor).
-    The async form returns a handle for poll() and synchronize().
-
-Raises:
-    TypeError: ``tensor`` is something else, or of an unsupported dtype.
-    UnsupportedError: ``tensor`` is on a GPU, and the job has no collectives of GPUs, or this rank's
-        run on another one.
-    InvalidArgumentError: before init(), ``name`` is in flight under a handle that is
-        not dropped, an argument does not fit, or
-        this rank is not in ``process_set`` or has joined.
-    MismatchError: ranks disagree on dtype, shape, op, root, scale or compression; raised on every
-        rank, and the job goes on.
-    HorovodInternalError: the job ended (StalledError, PeerLostError, AbortedError).)";
-
-const char* const kInPlaceDoc = R"(
-
-Args:
-    tensor: a Tensor, NumPy array or one with DLPack, contiguous and writable: the result overwrites
-        it. It must not be touched until the call ended; autograd does not see the write.
-    name: pairs this call across ranks; None numbers it: see the form without underscore.
-    process_set: the ranks among which the call runs.
-
-Returns:
-    ``tensor``, of unchanged shape; the async form a handle for poll() and synchronize().
-
-Raises:
-    InvalidArgumentError: the memory is not contiguous or read-only; else as the form without
-        underscore.
-    MismatchError: ranks disagree; raised on every rank, and the job goes on.
-    HorovodInternalError: the job ended.)";
-
-const char* const kGroupedDoc = R"(
-
-Runs as one call: all or none are submitted, all fail together.
-
-Args:
-    tensors: Tensors or arrays; shapes and dtypes may differ.
-    name: pairs this call across ranks; None numbers it.
-    process_set: the ranks among which the call runs.
-
-Returns:
-    A list of arrays of the kinds of ``tensors``; the async form a handle for poll() and
-    synchronize().
-
-Raises:
-    InvalidArgumentError: as the form for one tensor, for any of them.
-    MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
-    HorovodInternalError: the job ended.)";
-
-const char* const kGroupedInPlaceDoc = R"(
-
-Runs as one call: all or none are submitted, all fail together.
-
-Args:
-    tensors: Tensors or arrays, contiguous and writable: results overwrite them. They must not be
-        touched until the call ended.
-    name: pairs this call across ranks; None numbers it.
-    process_set: the ranks among which the call runs.
-
-Returns:
-    ``tensors``, of unchanged shapes; the async form a handle for poll() and synchronize().
-
-Raises:
-    InvalidArgumentError: as the form for one tensor, for any of them.
-    MismatchError: ranks disagree, also on the number of tensors; raised on every rank.
-    HorovodInternalError: the job ended.)";
+    The async form returns a handle for poll() and synchronize().)"});
+  }
+  doc.add(Raises{"TypeError: a tensor is something else, or of an unsupported dtype."});
+  doc.add(Raises{
+      R"(UnsupportedError: a tensor is on a GPU, and the job has no collectives of GPUs, or this rank's
+        run on another one.)"});
+  doc.add(Invalid{
+      R"(before init(), ``name`` is in flight under a handle that is not dropped, an
+        argument does not fit, or this rank is not in ``process_set`` or has joined.)"});
+  doc.add(Raises{
+      R"(MismatchError: ranks disagree on dtype, shape, op, root, scale, compression or the number of
+        tensors; raised on every rank, and the job goes on.)"});
+  doc.add(
+      Raises{"HorovodInternalError: the job ended (StalledError, PeerLostError, AbortedError)."});
+  return doc.text();
+}
 
 bool PendingResult::wait_until(TimePoint deadline) const {
   return call_ == nullptr || without_gil([&] { return call_->wait_until(deadline); });
@@ -111,10 +86,21 @@ Anything PendingResult::result(MaybeStream reader) const {
   return convert_(without_gil([&]() -> const CallResult& { return call_->result(reader); }));
 }
 
-Anything PendingResult::synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const {
+Anything PendingResult::synchronize_on(const StreamOf& stream_of) const {
   const Device device = call_ == nullptr ? Device{} : call_->device();
-  if (device.kind == DeviceKind::kCpu) return result({});
+  if (stream_of == nullptr || device.kind == DeviceKind::kCpu) return result({});
   return result(stream_of(device.index));
+}
+
+PendingResult PendingResult::then(py::object finish, StreamOf stream_of) const {
+  PendingResult next = *this;
+  next.stream_of_ = std::move(stream_of);
+  next.convert_ = [convert = convert_, finish = std::move(finish),
+                   made = py::object()](const CallResult& result) mutable {
+    if (!made) made = finish(convert(result));
+    return made;
+  };
+  return next;
 }
 
 namespace {
@@ -244,6 +230,44 @@ PendingResult::Convert itself(py::object object) {
   return [object = std::move(object)](const CallResult&) { return object; };
 }
 
+namespace {
+
+void define_handle(py::module_& m) {
+  py::class_<PendingResult>(m, "Handle",
+                            "A collective call in flight. Dropping it cancels nothing; its name "
+                            "may then be used again at "
+                            "once, for a call that runs after it.")
+      .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
+      .def("wait_for", given(&PendingResult::wait_for), py::arg("seconds"),
+           "Wait at most ``seconds``, a number; whether synchronize() would not block.")
+      .def(
+          "synchronize", &PendingResult::synchronize,
+          "Wait for the result; raises what the call failed with. May be called again.\n\n"
+          "On a GPU it is there for what is put on the result's stream, of PyTorch's tensors on "
+          "its "
+          "current\nstream, from now on. Where the call is enqueued and fails later, the job ends, "
+          "and whatever is\ncalled next raises.")
+      .def("__call__", &PendingResult::synchronize, "synchronize(), as Horovod's sparse_allreduce.")
+      .def("__reduce_ex__",
+           [](const PendingResult&, const Anything& /*protocol*/) -> Anything {
+             throw py::type_error(
+                 "a Handle cannot be copied or pickled, since its call runs in this process; take "
+                 "what synchronize() gives");
+           })
+      .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
+           "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "
+           "called for results on the CPU.")
+      .def("_then", &PendingResult::then, py::arg("finish"), py::arg("stream_of"),
+           "A Handle that gives ``finish(result)``, for the stream of _synchronize_on().");
+  m.def("poll", &PendingResult::poll, py::arg("handle"),
+        "Whether synchronize(handle) would not block.");
+  m.def("synchronize", &PendingResult::synchronize, py::arg("handle"),
+        "Wait for the result of ``handle``, a tensor or a list of them, of alltoall_async() a pair "
+        "(tensor,\nreceived splits); raises what the call failed with. May be called again.");
+}
+
+}  // namespace
+
 void bind_dist(py::module_& m) {
   py::native_enum<ReduceOp>(m, "ReduceOp", "enum.IntEnum",
                             "How ranks' values are combined. Average is the sum divided by the "
@@ -258,19 +282,7 @@ void bind_dist(py::module_& m) {
       .value("BitOr", ReduceOp::kBitOr)
       .export_values()
       .finalize();
-  py::class_<PendingResult>(
-      m, "Handle",
-      "A collective call in flight. Dropping it cancels nothing; its name may then be "
-      "used again at once, for a call that runs after it.")
-      .def("poll", &PendingResult::poll, "Whether synchronize() would not block.")
-      .def("wait_for", given(&PendingResult::wait_for), py::arg("seconds"),
-           "Wait at most ``seconds``, a number; whether synchronize() would not block.")
-      .def("synchronize", &PendingResult::synchronize,
-           "Wait for the result, on a GPU as its stream does; raises what the call failed with. "
-           "May be called again.")
-      .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
-           "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "
-           "called for results on the CPU.");
+  define_handle(m);
   m.def(
       "_reduce_op", [](ReduceOpLike op) { return op.op; }, py::arg("op"),
       "The ReduceOp that an argument ``op`` means.");
@@ -281,18 +293,14 @@ void bind_dist(py::module_& m) {
       },
       py::arg("written"), py::arg("names"),
       "\"; did you mean NAME?\", or nothing if none of ``names`` is close to what was written.");
-  m.def("poll", &PendingResult::poll, py::arg("handle").none(false),
-        "Whether synchronize(handle) would not block.");
-  m.def(
-      "synchronize", &PendingResult::synchronize, py::arg("handle").none(false),
-      "Wait for the result of ``handle``; raises what the call failed with. May be called again.");
   bind_process_sets(m);
   bind_compression(m);
   bind_session(m);
   bind_reductions(m);
   bind_movement(m);
   bind_memory(m);
-  bind_training(m);
+  bind_state(m);
+  bind_optimizer(m);
   bind_whole_models(m);
   bind_observability(m);
 }

@@ -65,6 +65,8 @@ ReduceOp reduce_op_named(const std::string& name);
 class PendingResult {
  public:
   using Convert = std::function<py::object(const CallResult&)>;
+  // Gives the handle of the stream that will read results on a CUDA device, by number.
+  using StreamOf = std::function<std::uintptr_t(int)>;
 
   template <typename T>
   PendingResult(const AsyncResult<T>& handle, Convert convert)
@@ -73,9 +75,10 @@ class PendingResult {
   const std::shared_ptr<CallInFlight>& call() const { return call_; }
   bool poll() const { return wait_until(Clock::now()); }
   bool wait_for(double seconds) const;
-  Anything synchronize() const { return result({}); }
-  // `stream_of` gives the handle of the stream that will read results on a CUDA device, by number.
-  Anything synchronize_on(const std::function<std::uintptr_t(int)>& stream_of) const;
+  Anything synchronize() const { return synchronize_on(stream_of_); }
+  Anything synchronize_on(const StreamOf& stream_of) const;
+  // The same call, with what `finish` makes of its result, once.
+  PendingResult then(py::object finish, StreamOf stream_of) const;
 
  private:
   bool wait_until(TimePoint deadline) const;
@@ -83,6 +86,7 @@ class PendingResult {
 
   std::shared_ptr<CallInFlight> call_;  // null: done, with an empty result
   Convert convert_;
+  StreamOf stream_of_;
 };
 
 // What a caller gave, so that results are made the same.
@@ -167,27 +171,12 @@ decltype(auto) without_gil(Start&& start) {
 // with compress and decompress) wrapped.
 Compression compression_from(const py::handle& object);
 
-// Throws InvalidArgumentError unless `when` is "after" or "before".
-std::optional<ClipGradNorm> clip_from(const std::optional<double>& max_norm,
-                                      const std::string& when);
-
-// The documentation of what all collectives share, appended to their own.
-extern const char* const kCollectiveDoc;
-extern const char* const kInPlaceDoc;
-extern const char* const kGroupedDoc;
-extern const char* const kGroupedInPlaceDoc;
-
-// A call on a copy of the tensor, on its own memory, on copies of several, on their own memory.
-// `start` is called without the GIL.
+// Calls `start` without the GIL with copies of what Python gave, or with its own memory: a Tensor
+// for one array, a vector for several.
 template <typename Start>
-PendingResult on_copy(const ArrayT& tensor, Start&& start) {
+PendingResult on_copies(const ArrayT& tensor, Start&& start) {
   const Input input(tensor);
   return {without_gil([&] { return start(input.tensor); }), one_like(input)};
-}
-template <typename Start>
-PendingResult in_place(const ArrayT& tensor, Start&& start) {
-  const Tensor target = target_from(tensor);
-  return {without_gil([&] { return start(target); }), itself(tensor)};
 }
 template <typename Start>
 PendingResult on_copies(const ArraysT& tensors, Start&& start) {
@@ -195,15 +184,47 @@ PendingResult on_copies(const ArraysT& tensors, Start&& start) {
   return {without_gil([&] { return start(inputs.tensors); }), inputs.all_like()};
 }
 template <typename Start>
-PendingResult all_in_place(const ArraysT& tensors, Start&& start) {
+PendingResult in_place(const ArrayT& tensor, Start&& start) {
+  const Tensor target = target_from(tensor);
+  return {without_gil([&] { return start(target); }), itself(tensor)};
+}
+template <typename Start>
+PendingResult in_place(const ArraysT& tensors, Start&& start) {
   const std::vector<Tensor> targets = targets_from(tensors);
   return {without_gil([&] { return start(targets); }), itself(tensors)};
 }
 
+template <typename... Args>
+using StartPending = std::function<PendingResult(Args...)>;
+
+// A collective of C++ for Python: of its tensors, of a root rank if it has one, and of the
+// arguments of which `make` makes its options.
+template <typename Tensors>
+using ArraysOf = std::conditional_t<std::is_same_v<Tensors, Tensor>, ArrayT, ArraysT>;
+template <typename Handle, typename Tensors, typename Options, typename... Args>
+StartPending<const ArraysOf<Tensors>&, Args...> for_python(Handle (*start)(const Tensors&,
+                                                                           const Options&),
+                                                           Options (*make)(Args...), bool writes) {
+  return [=](const ArraysOf<Tensors>& tensors, Args... args) {
+    const Options options = make(std::forward<Args>(args)...);
+    const auto call = [&](const Tensors& given) { return start(given, options); };
+    return writes ? in_place(tensors, call) : on_copies(tensors, call);
+  };
+}
+template <typename Handle, typename Tensors, typename Options, typename... Args>
+StartPending<const ArraysOf<Tensors>&, Given<int>, Args...> for_python(
+    Handle (*start)(const Tensors&, int, const Options&), Options (*make)(Args...), bool writes) {
+  return [=](const ArraysOf<Tensors>& tensors, Given<int> rank, Args... args) {
+    const Options options = make(std::forward<Args>(args)...);
+    const auto call = [&](const Tensors& given) { return start(given, rank, options); };
+    return writes ? in_place(tensors, call) : on_copies(tensors, call);
+  };
+}
+
 // Puts the Result in the place of the Handle, for the form that waits.
 template <typename Result, typename... Args>
-auto waiting(PendingResult (*start)(Args...)) {
-  return [start](Args... args) -> Result {
+auto waiting(StartPending<Args...> start) {
+  return [start = std::move(start)](Args... args) -> Result {
     return start_and_wait([&] { return start(std::forward<Args>(args)...); });
   };
 }
@@ -211,12 +232,30 @@ auto waiting(PendingResult (*start)(Args...)) {
 // Defines the form of a collective that returns a handle, and the form that waits for a Result:
 // "allreduce_async_" and "allreduce_" for the name "allreduce_".
 template <typename Result, typename... Args, typename... Extra>
-void define_both(py::module_& m, const std::string& name, PendingResult (*start)(Args...),
+void define_both(py::module_& m, const std::string& name, StartPending<Args...> start,
                  const std::string& doc, const Extra&... extra) {
   const bool in_place = name.ends_with('_');
   const std::string base = in_place ? name.substr(0, name.size() - 1) : name;
   m.def((base + "_async" + (in_place ? "_" : "")).c_str(), start, extra..., doc.c_str());
-  m.def(name.c_str(), waiting<Result>(start), extra..., doc.c_str());
+  m.def(name.c_str(), waiting<Result>(std::move(start)), extra..., doc.c_str());
+}
+
+// What all collectives have in common, behind what one does: of one tensor or several, in their own
+// memory or not.
+std::string collective_doc(const std::string& what, bool several, bool in_place);
+
+// Both forms of a collective: `start` and `make` as for_python() takes them. `extra`: the arguments
+// between the tensors and process_set. Result: of one tensor.
+template <typename Result = ArrayT, typename Tensors, typename Handle, typename... More,
+          typename Make, typename... Extra>
+void define_collective(py::module_& m, const std::string& name,
+                       Handle (*start)(const Tensors&, More...), Make make, const std::string& what,
+                       const Extra&... extra) {
+  constexpr bool kSeveral = !std::is_same_v<Tensors, Tensor>;
+  const bool in_place = name.ends_with('_');
+  define_both<std::conditional_t<kSeveral, ArrayList, Result>>(
+      m, name, for_python(start, make, in_place), collective_doc(what, kSeveral, in_place),
+      py::arg(kSeveral ? "tensors" : "tensor"), extra..., process_set_arg(m));
 }
 
 void bind_session(py::module_& m);
@@ -225,8 +264,8 @@ void bind_compression(py::module_& m);
 void bind_reductions(py::module_& m);
 void bind_movement(py::module_& m);
 void bind_memory(py::module_& m);
-void bind_training(py::module_& m);
-void bind_reducer(py::module_& m);
+void bind_state(py::module_& m);
+void bind_optimizer(py::module_& m);
 void bind_whole_models(py::module_& m);
 void bind_observability(py::module_& m);
 
@@ -254,5 +293,14 @@ struct pybind11::detail::type_caster<hvd::python::PythonProcessSet>
     if (!source.is_none() && type_caster_base::load(source, convert)) return true;
     hvd::python::refuse_option("process_set",
                                "a ProcessSet, which add_process_set() makes of ranks", source);
+  }
+};
+
+template <>
+struct pybind11::detail::type_caster<hvd::python::PendingResult>
+    : type_caster_base<hvd::python::PendingResult> {
+  bool load(handle source, bool convert) {
+    if (!source.is_none() && type_caster_base::load(source, convert)) return true;
+    hvd::python::refuse_option("handle", "what an asynchronous call returned", source);
   }
 };

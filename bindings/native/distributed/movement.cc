@@ -19,62 +19,8 @@ SplitOptions split_options(const MaybeSplits& splits, const MaybeName& name,
   return {list_of(splits.value_or(Integers())), name.value_or(""), set.registered()};
 }
 
-PendingResult allgather_async(const ArrayT& tensor, const MaybeName& name,
-                              const PythonProcessSet& set) {
-  const auto options = collective_options(name, set);
-  return on_copy(tensor, [&](const Tensor& input) { return hvd::allgather_async(input, options); });
-}
-
-PendingResult grouped_allgather_async(const ArraysT& tensors, const MaybeName& name,
-                                      const PythonProcessSet& set) {
-  const auto options = collective_options(name, set);
-  return on_copies(
-      tensors, [&](const auto& inputs) { return hvd::grouped_allgather_async(inputs, options); });
-}
-
-PendingResult gather_async(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
-                           const PythonProcessSet& set) {
-  const auto options = collective_options(name, set);
-  return on_copy(tensor,
-                 [&](const Tensor& input) { return hvd::gather_async(input, root_rank, options); });
-}
-
-PendingResult broadcast_async(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
-                              const PythonProcessSet& set) {
-  const auto options = collective_options(name, set);
-  return on_copy(
-      tensor, [&](const Tensor& input) { return hvd::broadcast_async(input, root_rank, options); });
-}
-
-PendingResult broadcast_async_(const ArrayT& tensor, Given<int> root_rank, const MaybeName& name,
-                               const PythonProcessSet& set) {
-  const auto options = collective_options(name, set);
-  return in_place(tensor, [&](const Tensor& target) {
-    return hvd::broadcast_async_(target, root_rank, options);
-  });
-}
-
-PendingResult grouped_broadcast_async(const ArraysT& tensors, Given<int> root_rank,
-                                      const MaybeName& name, const PythonProcessSet& set) {
-  const auto options = collective_options(name, set);
-  return on_copies(tensors, [&](const auto& inputs) {
-    return hvd::grouped_broadcast_async(inputs, root_rank, options);
-  });
-}
-
-PendingResult grouped_broadcast_async_(const ArraysT& tensors, Given<int> root_rank,
-                                       const MaybeName& name, const PythonProcessSet& set) {
-  const auto options = collective_options(name, set);
-  return all_in_place(tensors, [&](const auto& targets) {
-    return hvd::grouped_broadcast_async_(targets, root_rank, options);
-  });
-}
-
-PendingResult scatter_async(const ArrayT& tensor, Given<int> root_rank, const MaybeSplits& splits,
-                            const MaybeName& name, const PythonProcessSet& set) {
-  const auto options = split_options(splits, name, set);
-  return on_copy(
-      tensor, [&](const Tensor& input) { return hvd::scatter_async(input, root_rank, options); });
+PointToPointOptions transfer_options(Given<int> tag, const PythonProcessSet& set) {
+  return {.tag = tag, .process_set = set.registered()};
 }
 
 PendingResult::Convert with_splits(const Input& input) {
@@ -121,71 +67,54 @@ PendingResult join_async(const std::string& average, const PythonProcessSet& set
 PendingResult isend(const ArrayT& tensor, Given<int> dst, Given<int> tag,
                     const PythonProcessSet& set) {
   const Input input(tensor);
-  const PointToPointOptions options{.tag = tag, .process_set = set.registered()};
+  const PointToPointOptions options = transfer_options(tag, set);
   return {without_gil([&] { return hvd::isend(input.tensor, dst, options); }), itself(py::none())};
 }
 
-PendingResult irecv(const ArrayT& tensor, Given<int> src, Given<int> tag,
-                    const PythonProcessSet& set) {
-  const PointToPointOptions options{.tag = tag, .process_set = set.registered()};
-  return in_place(tensor, [&](const Tensor& target) { return hvd::irecv(target, src, options); });
-}
-
 void bind_gathers(py::module_& m) {
-  const auto tensor = py::arg("tensor"), root_rank = py::arg("root_rank");
   const auto name = py::arg("name") = py::none();
-  const auto set = process_set_arg(m);
   const std::string all =
       "Concatenate all ranks' tensors along the first axis, in rank order.\n\n"
       "First extents may differ or be 0; the others and the dtype may not.";
-  define_both<ArrayT>(m, "allgather", &allgather_async, all + kCollectiveDoc, tensor, name, set);
-  define_both<ArrayList>(m, "grouped_allgather", &grouped_allgather_async, all + kGroupedDoc,
-                         py::arg("tensors"), name, set);
-  define_both<MaybeArrayT>(
-      m, "gather", &gather_async,
-      std::string("Concatenate all ranks' tensors along the first axis on rank ``root_rank``; None "
-                  "on the\nothers.") +
-          kCollectiveDoc,
-      tensor, root_rank, name, set);
+  define_collective(m, "allgather", &hvd::allgather_async, &collective_options, all, name);
+  define_collective(m, "grouped_allgather", &hvd::grouped_allgather_async, &collective_options, all,
+                    name);
+  define_collective<MaybeArrayT>(
+      m, "gather", &hvd::gather_async, &collective_options,
+      "Concatenate all ranks' tensors along the first axis on rank ``root_rank``; None on the\n"
+      "others.",
+      py::arg("root_rank"), name);
 }
 
 void bind_broadcasts(py::module_& m) {
-  const std::string what =
-      "Give the values of rank ``root_rank`` (of the job, also in a process set) to every rank.\n\n"
-      "On other ranks the tensor tells shape and dtype only.";
-  const auto tensor = py::arg("tensor"), tensors = py::arg("tensors");
-  const auto root_rank = py::arg("root_rank");
-  const auto name = py::arg("name") = py::none();
-  const auto set = process_set_arg(m);
-  define_both<ArrayT>(m, "broadcast", &broadcast_async, what + kCollectiveDoc, tensor, root_rank,
-                      name, set);
-  define_both<ArrayT>(m, "broadcast_", &broadcast_async_, what + kInPlaceDoc, tensor, root_rank,
-                      name, set);
-  define_both<ArrayList>(m, "grouped_broadcast", &grouped_broadcast_async, what + kGroupedDoc,
-                         tensors, root_rank, name, set);
-  define_both<ArrayList>(m, "grouped_broadcast_", &grouped_broadcast_async_,
-                         what + kGroupedInPlaceDoc, tensors, root_rank, name, set);
+  const auto define = [&](const char* name, auto start) {
+    define_collective(m, name, start, &collective_options,
+                      "Give the values of rank ``root_rank`` (of the job, also in a process set) "
+                      "to every rank.\n\n"
+                      "On other ranks the tensor tells shape and dtype only.",
+                      py::arg("root_rank"), py::arg("name") = py::none());
+  };
+  define("broadcast", &hvd::broadcast_async);
+  define("broadcast_", &hvd::broadcast_async_);
+  define("grouped_broadcast", &hvd::grouped_broadcast_async);
+  define("grouped_broadcast_", &hvd::grouped_broadcast_async_);
 }
 
 void bind_exchanges(py::module_& m) {
   const auto tensor = py::arg("tensor");
   const auto splits = py::arg("splits") = py::none(), name = py::arg("name") = py::none();
   const auto set = process_set_arg(m);
-  define_both<ArrayT>(
-      m, "scatter", &scatter_async,
-      std::string(
-          "Give every rank its rows of the tensor of rank ``root_rank``.\n\n"
-          "``splits`` (on the root) are the rows for each rank, in rank order; None = equal "
-          "parts.\nOn other ranks ``tensor`` tells dtype and row shape only.") +
-          kCollectiveDoc,
-      tensor, py::arg("root_rank"), splits, name, set);
-  const std::string doc =
-      std::string(
-          "Give every rank its rows of every rank's tensor, in rank order.\n\n"
-          "``splits`` are the rows for each rank; None = equal parts. Returns the output, "
-          "and with\n``splits`` (and from the async form always) a pair (output, received "
-          "splits).") +
-      kCollectiveDoc;
+  define_collective(
+      m, "scatter", &hvd::scatter_async, &split_options,
+      "Give every rank its rows of the tensor of rank ``root_rank``.\n\n"
+      "``splits`` (on the root) are the rows for each rank, in rank order; None = equal parts.\nOn "
+      "other ranks ``tensor`` tells dtype and row shape only.",
+      py::arg("root_rank"), splits, name);
+  const std::string doc = collective_doc(
+      "Give every rank its rows of every rank's tensor, in rank order.\n\n"
+      "``splits`` are the rows for each rank; None = equal parts. Returns the output, and with\n"
+      "``splits`` (and from the async form always) a pair (output, received splits).",
+      /*several=*/false, /*in_place=*/false);
   m.def("alltoall_async", &alltoall_async, tensor, splits, name, set, doc.c_str());
   m.def("alltoall", &alltoall, tensor, splits, name, set, doc.c_str());
   m.def("alltoall", &alltoall_of, tensor, py::arg("splits"), name, set);
@@ -200,7 +129,7 @@ void bind_meetings(py::module_& m) {
       name, ArgText{"process_set: the ranks that meet."},
       Returns{"None; the async form a handle for poll() and synchronize()."},
       Invalid{"before init(), or this rank is not in ``process_set`` or has joined."}, kEnded);
-  define_both<None>(m, "barrier", &barrier_async, meet, name, set);
+  define_both<None>(m, "barrier", std::function(&barrier_async), meet, name, set);
   const auto average =
       Arg("average",
           "\"contributed\": averages divide by the ranks that still contribute; \"size\": by the "
@@ -213,7 +142,7 @@ allgathers. A broadcast from a rank that has joined is a MismatchError for the o
       average, ArgText{"process_set: the ranks that join."},
       Returns{"The rank that joined last, on every rank; then calls are possible again."},
       Invalid{"this rank has calls of the set in flight."}, kEnded);
-  define_both<py::int_>(m, "join", &join_async, join, average, set);
+  define_both<py::int_>(m, "join", std::function(&join_async), join, average, set);
 }
 
 void bind_transfers(py::module_& m) {
@@ -235,7 +164,7 @@ ranks are there.)",
       Invalid{"``dst`` is this rank or no rank of the set, or ``tag`` is negative."}, kDiffer,
       Raises{"StalledError: the other rank did not come within the stall limit."}, kEnded);
   m.def("isend", &isend, tensor, dst, tag, set, sends.c_str());
-  m.def("send", waiting<None>(&isend), tensor, dst, tag, set, sends.c_str());
+  m.def("send", waiting<None>(std::function(&isend)), tensor, dst, tag, set, sends.c_str());
   const std::string receives =
       docstring("Overwrite ``tensor`` with what rank ``src`` sends with the same tag; see send().",
                 Arg("tensor", "contiguous and writable; must not be touched until the call ended."),
@@ -244,8 +173,9 @@ ranks are there.)",
                         "synchronize()."},
                 Invalid{"``src`` is this rank or no rank of the set, or the memory does not do."},
                 kDiffer, kEnded);
-  m.def("irecv", &irecv, tensor, src, tag, set, receives.c_str());
-  m.def("recv", waiting<ArrayT>(&irecv), tensor, src, tag, set, receives.c_str());
+  const auto irecv = for_python(&hvd::irecv, &transfer_options, /*writes=*/true);
+  m.def("irecv", irecv, tensor, src, tag, set, receives.c_str());
+  m.def("recv", waiting<ArrayT>(irecv), tensor, src, tag, set, receives.c_str());
 }
 
 }  // namespace

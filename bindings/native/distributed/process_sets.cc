@@ -102,43 +102,31 @@ void init_with_sets(const ProcessSetsLike& process_sets) {
   }
 }
 
-void bind_class(py::module_& m) {
-  const auto or_none = [](const PythonProcessSet& self, auto&& read) {
-    using Value = decltype(read(*self.set()));
-    return self.set() ? std::optional<Value>(read(*self.set())) : std::nullopt;
+// What `read` gives of a registered set; None before.
+template <typename Value>
+auto or_none(Value (ProcessSet::*read)() const) {
+  return [read](const PythonProcessSet& self) {
+    return self.set() ? std::optional<Value>((*self.set().*read)()) : std::nullopt;
   };
+}
+
+void bind_class(py::module_& m) {
   define_class<PythonProcessSet>(
       m, "ProcessSet", "Some ranks of the job, among which collectives run.",
       py::init<std::vector<int>>(), Arg("ranks", "numbers of the job's ranks, in any order."),
       Remark{"Nothing happens before it is registered, by init(process_sets=[...]) or "
              "add_process_set()."},
       Invalid{"no ranks, or a rank twice."})
-      .def_property_readonly(
-          "process_set_id",
-          [=](const PythonProcessSet& self) {
-            return or_none(self, [](const ProcessSet& set) { return set.id(); });
-          },
-          "Its number; None before it is registered. Numbers are never reused.")
+      .def_property_readonly("process_set_id", or_none(&ProcessSet::id),
+                             "Its number; None before it is registered. Numbers are never reused.")
       .def_property_readonly("ranks", &PythonProcessSet::ranks, "Its ranks, ascending.")
-      .def(
-          "size",
-          [=](const PythonProcessSet& self) {
-            return or_none(self, [](const ProcessSet& set) { return set.size(); });
-          },
-          "How many ranks it has; None before it is registered.")
-      .def(
-          "rank",
-          [=](const PythonProcessSet& self) {
-            return or_none(self, [](const ProcessSet& set) { return set.rank(); });
-          },
-          "This rank's place in it; None before it is registered, InvalidArgumentError when this "
-          "rank is not included.")
-      .def(
-          "included",
-          [=](const PythonProcessSet& self) {
-            return or_none(self, [](const ProcessSet& set) { return set.included(); });
-          },
-          "Whether it has this rank; None before it is registered.")
+      .def("size", or_none(&ProcessSet::size),
+           "How many ranks it has; None before it is registered.")
+      .def("rank", or_none(&ProcessSet::rank),
+           "This rank's place in it; None before it is registered, InvalidArgumentError when this "
+           "rank is not included.")
+      .def("included", or_none(&ProcessSet::included),
+           "Whether it has this rank; None before it is registered.")
       .def("__eq__",
            [](const PythonProcessSet& self, const py::object& other) {
              if (!py::isinstance<PythonProcessSet>(other)) return false;

@@ -22,64 +22,6 @@ ReduceOptions reduce_options(ReduceOpLike op, const MaybeName& name, Number pres
   return {op, name.value_or(""), prescale, postscale, set.registered()};
 }
 
-PendingResult allreduce_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
-                              Number prescale, Number postscale, const CompressionLike& compression,
-                              const PythonProcessSet& set) {
-  const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return on_copy(tensor, [&](const Tensor& input) { return hvd::allreduce_async(input, options); });
-}
-
-PendingResult allreduce_async_(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
-                               Number prescale, Number postscale,
-                               const CompressionLike& compression, const PythonProcessSet& set) {
-  const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return in_place(tensor,
-                  [&](const Tensor& target) { return hvd::allreduce_async_(target, options); });
-}
-
-PendingResult grouped_allreduce_async(const ArraysT& tensors, ReduceOpLike op,
-                                      const MaybeName& name, Number prescale, Number postscale,
-                                      const CompressionLike& compression,
-                                      const PythonProcessSet& set) {
-  const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return on_copies(
-      tensors, [&](const auto& inputs) { return hvd::grouped_allreduce_async(inputs, options); });
-}
-
-PendingResult grouped_allreduce_async_(const ArraysT& tensors, ReduceOpLike op,
-                                       const MaybeName& name, Number prescale, Number postscale,
-                                       const CompressionLike& compression,
-                                       const PythonProcessSet& set) {
-  const auto options = allreduce_options(op, name, prescale, postscale, compression, set);
-  return all_in_place(tensors, [&](const auto& targets) {
-    return hvd::grouped_allreduce_async_(targets, options);
-  });
-}
-
-PendingResult reduce_async(const ArrayT& tensor, Given<int> root_rank, ReduceOpLike op,
-                           const MaybeName& name, Number prescale, Number postscale,
-                           const PythonProcessSet& set) {
-  const auto options = reduce_options(op, name, prescale, postscale, set);
-  return on_copy(tensor,
-                 [&](const Tensor& input) { return hvd::reduce_async(input, root_rank, options); });
-}
-
-PendingResult reducescatter_async(const ArrayT& tensor, ReduceOpLike op, const MaybeName& name,
-                                  Number prescale, Number postscale, const PythonProcessSet& set) {
-  const auto options = reduce_options(op, name, prescale, postscale, set);
-  return on_copy(tensor,
-                 [&](const Tensor& input) { return hvd::reducescatter_async(input, options); });
-}
-
-PendingResult grouped_reducescatter_async(const ArraysT& tensors, ReduceOpLike op,
-                                          const MaybeName& name, Number prescale, Number postscale,
-                                          const PythonProcessSet& set) {
-  const auto options = reduce_options(op, name, prescale, postscale, set);
-  return on_copies(tensors, [&](const auto& inputs) {
-    return hvd::grouped_reducescatter_async(inputs, options);
-  });
-}
-
 constexpr const char* kReductionDoc = R"(
 
 ``op`` is Average, Sum, Min, Max, Product, BitAnd, BitOr or (allreduce only) Adasum. float16 and bfloat16 accumulate
@@ -96,47 +38,41 @@ struct ReductionArgs {
 };
 
 void bind_allreduce(py::module_& m) {
-  const std::string one =
+  const std::string what =
       std::string("Reduce element by element over all ranks; bitwise equal on every rank.") +
       kReductionDoc + "\n\n``compression`` is how the elements travel: see Compression.";
-  const auto tensor = py::arg("tensor"), tensors = py::arg("tensors");
-  const auto [op, name, prescale, postscale] = ReductionArgs();
-  const auto compression = py::arg("compression") = py::none();
-  const auto set = process_set_arg(m);
-  define_both<ArrayT>(m, "allreduce", &allreduce_async, one + kCollectiveDoc, tensor, op, name,
-                      prescale, postscale, compression, set);
-  define_both<ArrayT>(m, "allreduce_", &allreduce_async_, one + kInPlaceDoc, tensor, op, name,
-                      prescale, postscale, compression, set);
-  define_both<ArrayList>(m, "grouped_allreduce", &grouped_allreduce_async, one + kGroupedDoc,
-                         tensors, op, name, prescale, postscale, compression, set);
-  define_both<ArrayList>(m, "grouped_allreduce_", &grouped_allreduce_async_,
-                         one + kGroupedInPlaceDoc, tensors, op, name, prescale, postscale,
-                         compression, set);
+  const auto define = [&](const char* name, auto start) {
+    const auto [op, maybe_name, prescale, postscale] = ReductionArgs();
+    define_collective(m, name, start, &allreduce_options, what, op, maybe_name, prescale, postscale,
+                      py::arg("compression") = py::none());
+  };
+  define("allreduce", &hvd::allreduce_async);
+  define("allreduce_", &hvd::allreduce_async_);
+  define("grouped_allreduce", &hvd::grouped_allreduce_async);
+  define("grouped_allreduce_", &hvd::grouped_allreduce_async_);
   m.def("_quoted", &quoted_name, py::arg("name"), "Such a name for people: \"'w' and 7 more\".");
 }
 
 void bind_reduce_and_scatter(py::module_& m) {
-  const auto tensor = py::arg("tensor");
   const auto [op, name, prescale, postscale] = ReductionArgs();
-  const auto set = process_set_arg(m);
-  define_both<MaybeArrayT>(
-      m, "reduce", &reduce_async,
+  define_collective<MaybeArrayT>(
+      m, "reduce", &hvd::reduce_async, &reduce_options,
       std::string("Reduce element by element to rank ``root_rank``; None on the others.") +
-          kReductionDoc + kCollectiveDoc,
-      tensor, py::arg("root_rank"), op, name, prescale, postscale, set);
-  const std::string one =
+          kReductionDoc,
+      py::arg("root_rank"), op, name, prescale, postscale);
+  const std::string what =
       std::string(
           "Reduce over all ranks and keep this rank's rows.\n\n"
           "The first axis is cut in rank order; of n rows and k ranks the first n % k ranks get "
           "one\nrow more.") +
       kReductionDoc;
-  define_both<ArrayT>(m, "reducescatter", &reducescatter_async, one + kCollectiveDoc, tensor, op,
-                      name, prescale, postscale, set);
-  define_both<ArrayList>(m, "grouped_reducescatter", &grouped_reducescatter_async,
-                         one + kGroupedDoc, py::arg("tensors"), op, name, prescale, postscale, set);
+  define_collective(m, "reducescatter", &hvd::reducescatter_async, &reduce_options, what, op, name,
+                    prescale, postscale);
+  define_collective(m, "grouped_reducescatter", &hvd::grouped_reducescatter_async, &reduce_options,
+                    what, op, name, prescale, postscale);
 }
 
-// -- gradients that are zero but for some rows
+// -- gradients that are zero except for some rows
 
 PendingResult sparse_allreduce_async(const RowGradient& gradient, const MaybeName& name,
                                      ReduceOpLike op, Number prescale, Number postscale,
@@ -153,7 +89,7 @@ PendingResult sparse_allreduce_async(const RowGradient& gradient, const MaybeNam
 void bind_row_gradient(py::module_& m) {
   py::class_<RowGradient>(
       m, "RowGradient",
-      R"(A gradient that is zero but for some rows: what an Embedding with ``sparse`` leaves at its weight.
+      R"(A gradient that is zero except for some rows: what an Embedding with ``sparse`` leaves at its weight.
 
 Args:
     rows: positions on the first axis, int64 [k].
@@ -197,8 +133,9 @@ not with the table.)",
           "MismatchError: ranks disagree on dtype or on the shape of a row, or some passed a "
           "dense tensor to\n        allreduce() under this name (\"collective: allreduce on rank "
           "0, allgather on rank 1\")."});
-  define_both<Typed<"RowGradient">>(m, "sparse_allreduce", &sparse_allreduce_async, doc, gradient,
-                                    name, op, prescale, postscale, process_set_arg(m));
+  define_both<Typed<"RowGradient">>(m, "sparse_allreduce", std::function(&sparse_allreduce_async),
+                                    doc, gradient, name, op, prescale, postscale,
+                                    process_set_arg(m));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ from horovod_cpp.torch.distributed.work import Work, for_native_code, seconds_of
 from horovod_cpp.torch.sparse import sparse_allreduce_async
 
 _Anything = TypeVar("_Anything")
+_Output: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
 _Finish: TypeAlias = Callable[[Any], list[torch.Tensor]]  # what a Work makes of the engine's result
 
 _OPS = [(c10d.ReduceOp.SUM, _native.Sum), (c10d.ReduceOp.AVG, _native.Average),
@@ -88,15 +89,11 @@ def _only(tensors: Sequence[_Anything], call: str) -> _Anything:
     return tensors[0]
 
 
-def _copy_rows(rows: Iterable[torch.Tensor], outputs: Iterable[torch.Tensor]) -> None:
-    """The rows of one result to tensors of the same number of elements."""
-    for row, output in zip(rows, outputs):
-        output.detach().copy_(row.view(output.shape))
-
-
-def _copy_to(output: torch.Tensor, result: _native.Tensor) -> list[torch.Tensor]:
-    """What a call gave, as it finishes."""
-    return [output.detach().copy_(memory.result(result).view(output.shape))]
+def _copy_to(output: _Output, rows: Any) -> list[torch.Tensor]:
+    """A result to one tensor, or its rows to several."""
+    if isinstance(output, torch.Tensor):
+        return [output.detach().copy_(rows.view(output.shape))]
+    return [each.detach().copy_(row.view(each.shape)) for each, row in zip(output, rows)]
 
 
 def _check_numel(tensor: torch.Tensor, numel: int, what: str) -> None:
@@ -110,6 +107,12 @@ def _check_output(output: torch.Tensor, numel: int, what: str) -> None:
     """Something of so many elements that can be overwritten."""
     memory.check_output(output)
     _check_numel(output, numel, what)
+
+
+def _check_outputs(outputs: Sequence[torch.Tensor], count: int, numel: int, what: str) -> None:
+    _check_count(outputs, count, what)
+    for output in outputs:
+        _check_output(output, numel, what.partition(":")[0])
 
 
 class _InPlace:
@@ -219,8 +222,8 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         if options.rootRank == self.rank():
             memory.check_output(tensor)
         return self._submit(
-            "reduce", lambda result: [tensor] if result is None else _copy_to(tensor, result),
-            _native.reduce_async, source, root, op)
+            "reduce", lambda result: [tensor] if result is None else _copy_to(
+                tensor, memory.result(result)), _native.reduce_async, source, root, op)
 
     def reduce_scatter(self, outputs: Sequence[torch.Tensor],
                        input_lists: Sequence[Sequence[torch.Tensor]], options: Any = None) -> Any:
@@ -245,7 +248,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
 
         def finish(result: Any) -> list[torch.Tensor]:
             _check_numel(output, result.numel(), "reduce_scatter")
-            return _copy_to(output, result)
+            return _copy_to(output, memory.result(result))
 
         return self._submit("reduce_scatter", finish, _native.reducescatter_async, source, op)
 
@@ -262,9 +265,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
                   inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """The list becomes the ranks' tensors, which are of one size."""
         outputs, tensor = _only(output_lists, "all_gather"), _only(inputs, "all_gather")
-        _check_count(outputs, self.size(), "all_gather: tensor_list")
-        for output in outputs:
-            _check_output(output, tensor.numel(), "all_gather")
+        _check_outputs(outputs, self.size(), tensor.numel(), "all_gather: tensor_list")
         return self._allgather([outputs], [tensor], "all_gather")
 
     def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor,
@@ -289,16 +290,12 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         by_input = [[outputs[place] for outputs in output_lists] for place in range(len(inputs))]
         return self._allgather(by_input, inputs, "all_gather_coalesced")
 
-    def _allgather(self, outputs: Sequence[torch.Tensor | Sequence[torch.Tensor]],
-                   inputs: Sequence[torch.Tensor], what: str) -> Any:
+    def _allgather(self, outputs: Sequence[_Output], inputs: Sequence[torch.Tensor],
+                   what: str) -> Any:
         """Each of ``outputs``: a list of tensors, or one tensor for all ranks'."""
-        def finish(gathered: Any) -> list[torch.Tensor]:
+        def finish(gathered: Any) -> Any:
             for output, result in zip(outputs, gathered):
-                rows = memory.result(result)
-                if isinstance(output, torch.Tensor):
-                    output.detach().copy_(rows.view(output.shape))
-                else:
-                    _copy_rows(rows, output)
+                _copy_to(output, memory.result(result))
             return list(outputs[0]) if len(outputs) == 1 and isinstance(outputs[0], list) else (
                 list(outputs))
 
@@ -311,14 +308,10 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         tensor, root = _only(inputs, "gather"), self._rank_at(options.rootRank)
         outputs = list(_only(output_lists, "gather")) if options.rootRank == self.rank() else []
         if outputs:
-            _check_count(outputs, self.size(), "gather: gather_list")
-        for output in outputs:
-            _check_output(output, tensor.numel(), "gather")
+            _check_outputs(outputs, self.size(), tensor.numel(), "gather: gather_list")
 
         def finish(result: Any) -> list[torch.Tensor]:
-            if result is not None:
-                _copy_rows(memory.result(result), outputs)
-            return outputs
+            return [] if result is None else _copy_to(outputs, memory.result(result))
 
         return self._submit("gather", finish, _native.gather_async, _as_row(tensor), root)
 
@@ -333,8 +326,8 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
             _check_count(inputs, self.size(), "scatter: scatter_list")
             _check_output(output, inputs[0].numel(), "scatter")
             source = _as_rows(inputs, "scatter: inputs")
-        return self._submit("scatter", functools.partial(_copy_to, output), _native.scatter_async,
-                            source, root, None)
+        return self._submit("scatter", lambda result: _copy_to(output, memory.result(result)),
+                            _native.scatter_async, source, root, None)
 
     def alltoall_base(self, output: torch.Tensor, tensor: torch.Tensor,
                       output_splits: Sequence[int], input_splits: Sequence[int],
@@ -353,7 +346,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
                 raise _native.InvalidArgumentError(
                     f"all_to_all_single: the ranks {self._group.ranks} sent {list(received)} rows here, "
                     f"but output_split_sizes is {expected}")
-            return _copy_to(output, rows)
+            return _copy_to(output, memory.result(rows))
 
         return self._submit("all_to_all_single", finish, _native.alltoall_async,
                             memory.source(tensor.detach()), list(input_splits) or None)
@@ -376,8 +369,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
                 raise _native.InvalidArgumentError(
                     f"all_to_all: the ranks {self._group.ranks} sent {received} elements here, but "
                     f"the outputs have {expected}")
-            _copy_rows(elements.split(received), outputs)
-            return list(outputs)
+            return _copy_to(outputs, elements.split(received))
 
         return self._submit("all_to_all", finish, _native.alltoall_async, source,
                             [tensor.numel() for tensor in inputs])

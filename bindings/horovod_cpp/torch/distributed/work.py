@@ -12,7 +12,6 @@ from torch._C import _distributed_c10d as c10d
 from horovod_cpp import _native
 from horovod_cpp.engine_thread import start_engine_thread
 from horovod_cpp.torch import gpu
-from horovod_cpp.torch.handle import result_of
 
 _LOOK_AGAIN = 0.1  # seconds between looks whether the session has ended
 
@@ -74,7 +73,8 @@ class Work(c10d.Work):  # type: ignore[misc]
         with self._lock:
             if self._finish is not None:
                 try:
-                    self._value = self._finish(result_of(self._call))
+                    self._value = self._finish(
+                        self._call._synchronize_on(gpu.reading_stream))
                     self._point = gpu.Point(_tensors_in(self._value))
                 except Exception as error:
                     self._error = error

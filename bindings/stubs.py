@@ -55,9 +55,7 @@ def load_native(package):
     parent = types.ModuleType(name)
     parent.__path__ = [str(package)]
     sys.modules[name] = parent
-    native = importlib.import_module(name + "._native")
-    importlib.import_module(name + ".module_text")  # methods of Module that are written in Python
-    return native
+    return importlib.import_module(name + "._native")
 
 
 def public_types(package):
@@ -176,15 +174,7 @@ def is_function(value):
         "instancemethod", "pybind11_detail_function_record", "pybind11_builtins.pybind11_function")
 
 
-def python_stub(name, function):
-    """Of a method that is written in Python."""
-    signature = rewritten(str(inspect.signature(function)).replace("'", ""))
-    return f"def {name}{signature}:\n{indented(docstring(function.__doc__ or ''))}"
-
-
 def member_stub(name, value, hidden):
-    if isinstance(value, types.FunctionType):
-        return python_stub(name, value)
     if isinstance(value, staticmethod):
         return function_stub(name, value.__func__.__doc__, "@staticmethod\n", hidden=hidden)
     if isinstance(value, property):

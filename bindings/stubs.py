@@ -55,18 +55,13 @@ def load_native(package):
     parent = types.ModuleType(name)
     parent.__path__ = [str(package)]
     sys.modules[name] = parent
-    native = importlib.import_module(name + "._native")
-    importlib.import_module(name + ".module_text")  # methods of Module that are written in Python
-    return native
+    return importlib.import_module(name + "._native")
 
 
 def public_types(package):
-    """The names that typing.py offers to signatures."""
-    tree = ast.parse((package / "typing.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
-            return ast.literal_eval(node.value)
-    raise SystemExit("typing.py has no __all__")
+    """The names that typing.py offers to signatures: its __all__, with which it ends."""
+    _, _, listed = (package / "typing.py").read_text(encoding="utf-8").partition("__all__ = ")
+    return ast.literal_eval(listed)
 
 
 def indented(text):
@@ -179,15 +174,7 @@ def is_function(value):
         "instancemethod", "pybind11_detail_function_record", "pybind11_builtins.pybind11_function")
 
 
-def python_stub(name, function):
-    """Of a method that is written in Python."""
-    signature = rewritten(str(inspect.signature(function)).replace("'", ""))
-    return f"def {name}{signature}:\n{indented(docstring(function.__doc__ or ''))}"
-
-
 def member_stub(name, value, hidden):
-    if isinstance(value, types.FunctionType):
-        return python_stub(name, value)
     if isinstance(value, staticmethod):
         return function_stub(name, value.__func__.__doc__, "@staticmethod\n", hidden=hidden)
     if isinstance(value, property):
@@ -265,7 +252,7 @@ def module_stub(module, type_names):
 
 
 def write(module, folder, type_names):
-    """The stubs of a module and of those in it; returns the names of the files."""
+    """The stubs of a module and of those in it."""
     text, submodules = module_stub(module, type_names)
     path = folder / "__init__.pyi" if submodules else folder.with_suffix(".pyi")
     path.parent.mkdir(parents=True, exist_ok=True)

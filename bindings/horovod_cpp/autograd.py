@@ -18,8 +18,9 @@ __all__ = ["Function", "autocast", "enable_grad", "grad", "no_grad", "set_detect
 
 
 class _GradMode(contextlib.ContextDecorator):
-    def __init__(self, enabled: bool) -> None:
-        self._enabled = bool(enabled)
+    _enabled: bool
+
+    def __init__(self) -> None:
         self._before: list[bool] = []
 
     def __enter__(self) -> Self:
@@ -37,8 +38,7 @@ class no_grad(_GradMode):
     A context manager, ``with hvd.no_grad():``, and a decorator, ``@hvd.no_grad()``.
     """
 
-    def __init__(self) -> None:
-        super().__init__(False)
+    _enabled = False
 
 
 class enable_grad(_GradMode):
@@ -47,8 +47,7 @@ class enable_grad(_GradMode):
     A context manager and a decorator.
     """
 
-    def __init__(self) -> None:
-        super().__init__(True)
+    _enabled = True
 
 
 class autocast(contextlib.ContextDecorator):

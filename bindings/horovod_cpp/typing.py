@@ -70,22 +70,19 @@ class DatasetLike(Protocol):
         """Example ``index``."""
 
 
-class _Order(Protocol):
+_Item = TypeVar("_Item", covariant=True)
+
+
+class _SizedIterable(Protocol[_Item]):
     def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[int]: ...
-
-
-class _Batches(Protocol):
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[list[int]]: ...
+    def __iter__(self) -> Iterator[_Item]: ...
 
 
 #: An iterable of indices that has a length.
-SamplerLike: TypeAlias = Sampler | _Order
+SamplerLike: TypeAlias = Sampler | _SizedIterable[int]
 #: An iterable of lists of indices that has a length.
-BatchSamplerLike: TypeAlias = BatchSampler | _Batches
+BatchSamplerLike: TypeAlias = BatchSampler | _SizedIterable[list[int]]
 
 
 class Compressor(Protocol):

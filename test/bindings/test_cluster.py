@@ -1,5 +1,6 @@
 """hvd.Cluster: calls, namespaces, failures and replacement of workers."""
 
+import ctypes
 import json
 import os
 import signal
@@ -166,23 +167,10 @@ def test_a_rank_that_raises_ends_the_call_of_the_others(cluster):
     assert cluster.run(os.getpid) == processes
 
 
-def die_by_signal():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def die_by_exit():
-    os._exit(3)
-
-
-def die_by_segmentation_fault():
-    import ctypes
-
-    ctypes.string_at(0)
-
-
 @pytest.mark.parametrize("die, words", [
-    (die_by_signal, "rank 1 was killed by SIGKILL"), (die_by_exit, "rank 1 exited with code 3"),
-    (die_by_segmentation_fault, "rank 1 was killed by SIGSEGV"),
+    (lambda: os.kill(os.getpid(), signal.SIGKILL), "rank 1 was killed by SIGKILL"),
+    (lambda: os._exit(3), "rank 1 exited with code 3"),
+    (lambda: ctypes.string_at(0), "rank 1 was killed by SIGSEGV"),
 ])
 def test_a_rank_that_dies_is_named_and_replaced(cluster, die, words):
     def work():

@@ -39,6 +39,13 @@ def legend_of(axes):
     return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
+def refused(draw, given, options, error, words):
+    with pytest.raises(error) as caught:
+        draw(given, **options)
+    assert all(word in str(caught.value) for word in words), caught.value
+    assert not pyplot.get_fignums()
+
+
 def png_of(axes, path):
     axes.figure.savefig(path)
     return path.read_bytes()
@@ -173,11 +180,7 @@ def test_seven_runs_differ_in_colour_and_marker():
     (ONE, {"ax": "left"}, TypeError, ["ax", "str"]),
 ])
 def test_history_refuses_what_it_cannot_draw(runs, options, error, words):
-    with pytest.raises(error) as caught:
-        hvd.plot.history(runs, **options)
-    for word in words:
-        assert word in str(caught.value)
-    assert not pyplot.get_fignums()
+    refused(hvd.plot.history, runs, options, error, words)
 
 
 def test_axes_of_the_caller_are_drawn_on_and_returned():
@@ -264,11 +267,7 @@ def test_scaling_over_a_wide_range_is_logarithmic_with_the_measured_ranks_as_tic
     ({1: 5.0}, {"baseline": -1}, ValueError, ["baseline", "-1"]),
 ])
 def test_scaling_refuses_what_it_cannot_draw(measurements, options, error, words):
-    with pytest.raises(error) as caught:
-        hvd.plot.scaling(measurements, **options)
-    for word in words:
-        assert word in str(caught.value)
-    assert not pyplot.get_fignums()
+    refused(hvd.plot.scaling, measurements, options, error, words)
 
 
 @pytest.fixture

@@ -200,16 +200,17 @@ class CallerLoop(EventLoop, Generic[_Rank]):
         """The last lines that a rank printed, to be put behind what became of it."""
         raise NotImplementedError
 
-    def serve_call(self, workers: Sequence[_Rank], deadline: float | None) -> bool:
+    def serve_call(self, workers: Sequence[_Rank], timeout: float | None) -> bool:
         """Until all of these have an outcome, a second has passed since one failed, Ctrl-C or the
-        deadline. Returns whether all have one."""
+        end of the time. Returns whether all have one."""
         def over() -> bool:
             return all(worker.outcome is not None for worker in workers)
 
         def failed() -> bool:
             return any(w.outcome is not None and w.outcome.kind != "result" for w in workers)
 
-        self.serve(lambda: over() or failed() or self.interrupted, deadline)
+        self.serve(lambda: over() or failed() or self.interrupted,
+                   None if timeout is None else time.monotonic() + timeout)
         if failed() and not self.interrupted:
             self.serve(lambda: over() or self.interrupted, time.monotonic() + _AFTER_FAILURE)
         return over()

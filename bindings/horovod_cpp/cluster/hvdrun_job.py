@@ -72,10 +72,9 @@ class HvdrunJob(CallerLoop[CalledRank]):
     def call(self, message: tuple[Any, ...], ranks: Iterable[int],
              timeout: float | None = None) -> dict[int, Outcome]:
         """As Pool.call(), on all ranks. Those that do not finish are killed."""
-        deadline = None if timeout is None else time.monotonic() + timeout
         with self.catch_interrupts():
             self._send_to_all(message)
-            self.serve_call(self._ranks, deadline)
+            self.serve_call(self._ranks, timeout)
         stopped = Outcome("ended", "was stopped", stopped=True)
         return {rank.rank: rank.outcome or stopped for rank in self._ranks}
 

@@ -52,17 +52,13 @@ class Listener:
         self._unauthenticated: dict[int, _UnauthenticatedPeer] = {}  # by descriptor, oldest first
         self._selector = selectors.EpollSelector()
         self._resumes: float | None = None  # when accept() is tried again
-        self._sockets: list[socket.socket] = []
-        for host in addresses:
-            self._sockets.append(socket.create_server((host, 0), backlog=1024))
-        places = [f"{host}:{port}" for host, port in
-                  (listening.getsockname() for listening in self._sockets)]
+        self._sockets = [socket.create_server((host, 0), backlog=1024) for host in addresses]
+        places = ("{}:{}".format(*listening.getsockname()) for listening in self._sockets)
         self.address = "tcp:" + ",".join(places)
         if not addresses:
             name = f"hvd-{os.getpid()}-{secrets.token_hex(16)}"
-            self._sockets.append(socket.socket(socket.AF_UNIX))
-            self._sockets[0].bind("\0" + name)
-            self._sockets[0].listen(1024)
+            self._sockets = [
+                socket.create_server("\0" + name, family=socket.AF_UNIX, backlog=1024)]
             self.address = "unix:" + name
         for listening in self._sockets:
             listening.setblocking(False)

@@ -23,24 +23,6 @@ def _without_widget(data: dict[str, Any]) -> dict[str, Any]:
             if kind != WIDGET or len(data) == 1}
 
 
-def _tell_widget(kind: str, name: str, data: Any, metadata: Any, buffers: list[bytes],
-                 keys: Mapping[str, Any]) -> None:
-    """Passes on what a widget says: "comm_open", then "comm_msg" again and again, "comm_close"."""
-    if any(importlib.util.find_spec(package) is None for package in ("comm", "ipywidgets")):
-        return
-    import comm
-
-    content = {"data": data, "metadata": metadata, "buffers": buffers}
-    if kind == "comm_open":
-        _comms[name] = comm.create_comm(comm_id=name, **content, **keys)
-    elif kind == "comm_msg" and name in _comms:
-        _comms[name].send(**content)
-    elif name in _comms:
-        _comms.pop(name).close(**content)
-        for part in _frames.pop(name, []):
-            part.close()
-
-
 def _show_widget(rank: int, data: Mapping[str, Any]) -> bool:
     """Displays a widget with the rank in front of it. Returns False if ``data`` has none that the
     notebook knows."""
@@ -120,7 +102,20 @@ class NotebookView(StreamView):
 
     def comm(self, kind: str, name: str, data: Any, metadata: Any, buffers: list[bytes],
              keys: Mapping[str, Any]) -> None:
-        _tell_widget(kind, name, data, metadata, buffers, keys)
+        """Passes on what a widget says: "comm_open", then "comm_msg" again and again, "comm_close"."""
+        if any(importlib.util.find_spec(package) is None for package in ("comm", "ipywidgets")):
+            return
+        import comm
+
+        content = {"data": data, "metadata": metadata, "buffers": buffers}
+        if kind == "comm_open":
+            _comms[name] = comm.create_comm(comm_id=name, **content, **keys)
+        elif kind == "comm_msg" and name in _comms:
+            _comms[name].send(**content)
+        elif name in _comms:
+            _comms.pop(name).close(**content)
+            for part in _frames.pop(name, []):
+                part.close()
 
     def due(self) -> float | None:
         return self._updated + _UPDATE if self._is_stale else None

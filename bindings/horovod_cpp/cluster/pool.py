@@ -122,13 +122,12 @@ class Pool(CallerLoop[PoolWorker]):
         """
         workers = [self.worker(rank) for rank in ranks]
         self.interrupted = False
-        deadline = None if timeout is None else time.monotonic() + timeout
         with self._killed_on_exception(), self.catch_interrupts():
             for worker in workers:
                 worker.call_begins()
                 if worker.channel is not None:  # else it ends just now
                     self.send(worker.channel, message)
-            self._wait(workers, deadline)
+            self._wait(workers, timeout)
             outcomes = {worker.rank: worker.outcome for worker in workers if worker.outcome}
             interrupted = any(outcome.stopped for outcome in outcomes.values())
             if not all(outcome.running and (outcome.untouched or not interrupted)
@@ -140,8 +139,8 @@ class Pool(CallerLoop[PoolWorker]):
         tail = self.printer.tail(rank)
         return f"; its last lines:\n{tail}" if tail else ""
 
-    def _wait(self, workers: Sequence[PoolWorker], deadline: float | None) -> None:
-        if self.serve_call(workers, deadline):
+    def _wait(self, workers: Sequence[PoolWorker], timeout: float | None) -> None:
+        if self.serve_call(workers, timeout):
             return
         asked = [worker for worker in workers if worker.outcome is None]
         for worker in asked:

@@ -119,10 +119,11 @@ class PoolWorker(CalledRank):
         finally:
             code = self.process.wait()
             os.close(self.pidfd)
-        return self.end or _describe_end(code)
+        return self.end or describe_end(code)
 
 
-def _describe_end(code: int) -> str:
+def describe_end(code: int) -> str:
+    """Of a process with this exit code; negative: the number of a signal."""
     if code >= 0:
         return f"exited with code {code}"
     try:

@@ -76,8 +76,7 @@ class Channel:
         self._sent = self._received = 0  # messages
         self._unsent: list[memoryview] = []
         self._part = bytearray()  # what has come of the header, or of the content
-        self._needed = self._header_size
-        self._reads_header = True
+        self._length: int | None = None  # of the content; None: the header comes
         self._progress = 0.0  # time of the last byte
 
     def fileno(self) -> int:
@@ -142,32 +141,29 @@ class Channel:
     def due(self) -> float | None:
         """When receive_ready() has to be called even if nothing comes, by time.monotonic(); None:
         no message has begun."""
-        return self._progress + _MESSAGE_LIMIT if self._part or not self._reads_header else None
-
-    @property
-    def _header_size(self) -> int:
-        return _HEADER.size + (TAG if self._keys is not None else 0)
+        begun = bool(self._part) or self._length is not None
+        return self._progress + _MESSAGE_LIMIT if begun else None
 
     def _read(self) -> tuple[bool, Any]:
         """Takes what is there; whether a message is complete, and the message."""
+        is_header = self._length is None
+        needed = (_HEADER.size if self._length is None else self._length) + (
+            TAG if self._keys is not None else 0)
         # Memory grows with what arrives, whatever length the header gives.
-        data = self._socket.recv(min(self._needed - len(self._part), _CHUNK))
+        data = self._socket.recv(min(needed - len(self._part), _CHUNK))
         if not data:
             raise EOFError("the other end closed the connection")
         self._part += data
         self._progress = time.monotonic()
-        if self._reads_header and not _MESSAGE.startswith(self._part[:len(_MESSAGE)]):
+        if is_header and not _MESSAGE.startswith(self._part[:len(_MESSAGE)]):
             raise BrokenMessage("sent a malformed message (it does not begin as one)")
-        if len(self._part) < self._needed:
+        if len(self._part) < needed:
             return False, None
         part, self._part = self._part, bytearray()
-        if self._reads_header:
-            _, length = _HEADER.unpack(self._checked(b"header", part))
-            self._needed = length + (TAG if self._keys is not None else 0)
-            self._reads_header = False
+        if is_header:
+            _, self._length = _HEADER.unpack(self._checked(b"header", part))
             return False, None
-        content = self._checked(b"content", part)
-        self._needed, self._reads_header = self._header_size, True
+        content, self._length = self._checked(b"content", part), None
         self._received += 1
         try:
             return True, pickle.loads(content)

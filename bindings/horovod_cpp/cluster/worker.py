@@ -64,6 +64,7 @@ class Worker:
         self._sending = threading.Lock()  # threads of the user's may display things
         self._interruptible = False
         self._interrupt_waits = False
+        self._rendered = ""  # the error of the last cell, as IPython shows it
         self._shell: "Shell | None" = None
         self._libc = ctypes.CDLL(None)
         self.main = types.ModuleType("__main__")
@@ -145,6 +146,7 @@ class Worker:
     def _attempt(self, job: Callable[..., bytes | None],
                  arguments: list[Any]) -> tuple[str, bytes | None | dict[str, Any]]:
         signal.signal(signal.SIGINT, self._on_interrupt)  # the user may have set another one
+        self._rendered = ""
         try:
             try:
                 self._interruptible = True
@@ -152,10 +154,8 @@ class Worker:
                 return "result", job(*arguments)
             finally:
                 self._interruptible = False
-        except _CellFailure as failure:
-            return "failure", _describe(failure.error, failure.rendered)
         except BaseException as error:
-            return "failure", _describe(error)
+            return "failure", _describe(error, self._rendered)
 
     def _set_up(self, search_path: list[str], argv: list[str], environment: Mapping[str, str],
                 with_display: bool) -> None:
@@ -206,9 +206,9 @@ class Worker:
                 if not name.startswith("__") and before.get(name, before) is not value})
 
     def _cell(self, source: str, number: int) -> None:
-        error, rendered = self._make_shell().run(source, number)
+        error, self._rendered = self._make_shell().run(source, number)
         if error is not None:
-            raise _CellFailure(error, rendered)
+            raise error
 
     def _push(self, data: bytes) -> None:
         self.namespace.update(pickle.loads(data))
@@ -217,15 +217,6 @@ class Worker:
         if name not in self.namespace:
             raise NameError(f"name {name!r} is not defined on this rank", name=name)
         return pickling.dumps(self.namespace[name])
-
-
-class _CellFailure(Exception):
-    """A cell raised `error`, which IPython shows as `rendered`."""
-
-    def __init__(self, error: BaseException, rendered: str) -> None:
-        super().__init__()
-        self.error = error
-        self.rendered = rendered
 
 
 def _shut_down() -> None:
@@ -241,7 +232,7 @@ def _end_fork(outcome: tuple[str, Any]) -> None:
     os._exit(0 if kind == "result" else 1)
 
 
-def _describe(error: BaseException, rendered: str = "") -> dict[str, Any]:
+def _describe(error: BaseException, rendered: str) -> dict[str, Any]:
     """The failure as plain values, whatever methods the exception has."""
     kind = type(error).__name__
     told: dict[str, Any] = {

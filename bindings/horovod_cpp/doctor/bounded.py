@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
-from horovod_cpp.cluster.pool_worker import environment_outside_jobs
+from horovod_cpp.cluster.pool_worker import describe_end, environment_outside_jobs
 
 LEVELS = ("ok", "warning", "problem")
 _GRACE = 3.0  # seconds that a program gets between SIGTERM and SIGKILL
@@ -62,7 +62,8 @@ def run_check(check: Callable[[], Iterable[Finding]], seconds: float) -> list[Fi
     finally:
         reader.close()
         status = _end(process)
-    return [problem("check", f"crashed ({_describe(status)})",
+    end = "does not end" if status is None else describe_end(os.waitstatus_to_exitcode(status))
+    return [problem("check", f"crashed: it {end}",
                     "a library that it opens is broken; python -X faulthandler -m "
                     "horovod_cpp.doctor shows where")]
 
@@ -99,13 +100,6 @@ def _end(process: int) -> int | None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)  # what it started and left behind
     return status
-
-
-def _describe(status: int | None) -> str:
-    if status is None:
-        return "does not end"
-    code = os.waitstatus_to_exitcode(status)
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 @dataclasses.dataclass

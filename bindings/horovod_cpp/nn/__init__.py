@@ -1,6 +1,5 @@
 """Layers, losses and initialisers, with PyTorch's names."""
 
-from horovod_cpp import module_text as _module_text  # noqa: F401 (gives Module its repr)
 from horovod_cpp._native import *
 from horovod_cpp.native_names import keep_listed as _keep_listed
 from horovod_cpp.nn import functional, init

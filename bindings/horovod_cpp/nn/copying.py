@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from horovod_cpp import _native
 from horovod_cpp._native import Module, ModuleDict, ModuleList, Sequential, Tensor
-from horovod_cpp.native_names import native_classes
+from horovod_cpp.native_names import Origin, native_classes, remember_arguments
 
 _P = ParamSpec("_P")
 _Made = TypeVar("_Made", bound=Module)
@@ -22,22 +22,14 @@ setattr(pybind11_type, "__module__", __name__)
 _WRAPPERS = (_native.DistributedDataParallel, _native.DataParallel)
 
 
-def _remembering(cls: type[Module]) -> Callable[..., None]:
-    """The class's __init__, which also keeps its arguments."""
-    plain = cls.__init__
-
-    @functools.wraps(plain)
-    def __init__(self: Module, *args: Any, **kwargs: Any) -> None:
-        plain(self, *args, **kwargs)
-        if issubclass(cls, (Sequential, ModuleList, ModuleDict)):
-            args = ()  # what they hold may change
-        origin = (cls, args, kwargs)
-        if type(self) is cls:
-            _native._set_origin(self, origin)
-        else:  # a class of Python's, whose instances live as long as C++ holds them
-            self.__dict__["_origin"] = origin
-
-    return __init__
+def _keep_origin(module: Module, origin: Origin) -> None:
+    cls, args, kwargs = origin
+    if issubclass(cls, (Sequential, ModuleList, ModuleDict)):
+        args = ()  # what they hold may change
+    if type(module) is cls:
+        _native._set_origin(module, (cls, args, kwargs))
+    else:  # a class of Python's, whose instances live as long as C++ holds them
+        module.__dict__["_origin"] = (cls, args, kwargs)
 
 
 def remembering(make: Callable[_P, _Made]) -> Callable[_P, _Made]:
@@ -67,7 +59,7 @@ def _current_arguments(module: Module) -> tuple[Any, ...] | None:
     return None
 
 
-def _remade(cls: type[Module], origin: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> Module:
+def _remade(cls: type[Module], origin: Origin) -> Module:
     """A module as it was when it was made; draws no random number."""
     made_by, args, kwargs = origin
     random = _native.get_rng_state()
@@ -193,6 +185,6 @@ def enable_copies() -> None:
     """Let Module and its native subclasses be copied and pickled."""
     for cls in native_classes(Module):
         if "__init__" in cls.__dict__ and not issubclass(cls, _WRAPPERS):
-            setattr(cls, "__init__", _remembering(cls))
+            remember_arguments(cls, _keep_origin)
     setattr(Module, "__reduce_ex__", _reduce)
     setattr(Module, "__setstate__", _restore)

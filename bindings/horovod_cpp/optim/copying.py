@@ -5,13 +5,11 @@ An optimizer takes its parameters along; a model that is copied together with it
 A native schedule is made again with the arguments it was made with, and put to its epoch.
 """
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from horovod_cpp import _native
 from horovod_cpp._native import LRScheduler, Optimizer, ReduceLROnPlateau
-from horovod_cpp.native_names import native_classes
+from horovod_cpp.native_names import Origin, native_classes, remember_arguments
 
 _Schedule = LRScheduler | ReduceLROnPlateau
 _ORIGIN = "_origin"  # of a schedule: the class whose __init__ ran, and its arguments
@@ -53,16 +51,8 @@ def _optimizer(cls: type[Optimizer], groups: list[dict[str, Any]], defaults: dic
     return optimizer
 
 
-def _remembering(cls: type) -> Callable[..., None]:
-    """The class's __init__, which also keeps its arguments."""
-    plain: Callable[..., None] = cls.__init__  # type: ignore[misc]
-
-    @functools.wraps(plain)
-    def __init__(self: _Schedule, *args: Any, **kwargs: Any) -> None:
-        plain(self, *args, **kwargs)
-        self.__dict__[_ORIGIN] = (cls, args, kwargs)
-
-    return __init__
+def _keep_origin(schedule: _Schedule, origin: Origin) -> None:
+    schedule.__dict__[_ORIGIN] = origin
 
 
 def _reduce_schedule(schedule: _Schedule, protocol: Any) -> tuple[Any, ...]:
@@ -70,12 +60,12 @@ def _reduce_schedule(schedule: _Schedule, protocol: Any) -> tuple[Any, ...]:
                        _attributes(schedule))
 
 
-def _schedule(cls: type[_Schedule], origin: tuple[type, tuple[Any, ...], dict[str, Any]],
-              state: dict[str, Any], attributes: dict[str, Any]) -> _Schedule:
+def _schedule(cls: type[_Schedule], origin: Origin, state: dict[str, Any],
+              attributes: dict[str, Any]) -> _Schedule:
     made_by, args, kwargs = origin
     schedule: _Schedule = cls.__new__(cls)
     schedule.__dict__.update(attributes)  # first: __init__ asks Python's get_lr()
-    made_by.__init__(schedule, *args, **kwargs)  # type: ignore[misc]
+    made_by.__init__(schedule, *args, **kwargs)
     schedule.load_state_dict(state)
     return schedule
 
@@ -83,6 +73,6 @@ def _schedule(cls: type[_Schedule], origin: tuple[type, tuple[Any, ...], dict[st
 def enable_copies() -> None:
     """Let optimizers and schedules be copied and pickled."""
     for cls in native_classes(LRScheduler, ReduceLROnPlateau):
-        setattr(cls, "__init__", _remembering(cls))
+        remember_arguments(cls, _keep_origin)
         setattr(cls, "__reduce_ex__", _reduce_schedule)
     setattr(Optimizer, "__reduce_ex__", _reduce_optimizer)

@@ -73,7 +73,7 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
     if any(len(names) > 1 for names in panels.values()):
         kinds = list(dict.fromkeys(_kind(name) for names in panels.values() for name in names))
     curves = [_curves(tables, names, kinds, x) for names in panels.values()]
-    axes = _style.make_axes(ax, len(panels), (4.2 * len(panels) + 1.2, 3.4), share_x=True)
+    axes = _style.make_axes(ax, len(panels), (4.2 * len(panels) + 1.2, 3.4), sharex=True)
     notes: dict[str, list[str]] = {}  # by label: where its values are not finite
     for panel, (word, names), lines in zip(axes, panels.items(), curves):
         for line in lines:
@@ -303,6 +303,5 @@ def _add_legend(axes: _style.AxesArray, own: bool, runs: list[str], kinds: list[
         entries = {**_style.keys_of(runs, kinds), **unusual}
     # Panels have one entry in common, and often lose their values at one place.
     said = {label: f" ({', '.join(dict.fromkeys(texts))})" for label, texts in notes.items()}
-    if entries:
-        _style.add_legend(axes[-1], beside=own, handles=list(entries.values()),
-                          labels=[label + said.get(label, "") for label in entries])
+    _style.add_legend(axes[-1], beside=own, handles=list(entries.values()),
+                      labels=[label + said.get(label, "") for label in entries])

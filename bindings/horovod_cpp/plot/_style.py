@@ -14,7 +14,6 @@ from horovod_cpp._native import InvalidArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.legend import Legend
 
 #: An array of Axes, as pyplot.subplots makes them.
 AxesArray: TypeAlias = NDArray[np.object_]
@@ -47,11 +46,12 @@ def pyplot() -> types.ModuleType:
 
 
 def make_axes(ax: "Axes | Sequence[Axes] | AxesArray | None", count: int,
-              size: tuple[float, float], share_x: bool = False) -> AxesArray:
-    """An array of ``count`` Axes: those of ``ax``, or of a new figure of ``size`` inches."""
+              size: tuple[float, float], **options: Any) -> AxesArray:
+    """An array of ``count`` Axes: those of ``ax``, or of a new figure of ``size`` inches, with these
+    ``options`` of pyplot.subplots."""
     if ax is None:
         _, axes = pyplot().subplots(1, count, figsize=size, layout="constrained", squeeze=False,
-                                    sharex=share_x)
+                                    **options)
         first: AxesArray = axes[0]
         return first
     pyplot()
@@ -94,27 +94,27 @@ def keys_of(runs: Sequence[str], kinds: Sequence[str]) -> dict[str, Any]:
                       for number, kind in enumerate(kinds)}
 
 
-def add_legend(axes: "Axes", beside: bool, **options: Any) -> "Legend":
-    """``beside``: to the right of the axes, where it can cover no data; a long one below all axes of
-    the figure, in columns."""
+def add_legend(axes: "Axes", beside: bool, **options: Any) -> None:
+    """Of what has a label. ``beside``: to the right of the axes, where it can cover no data; a long one
+    below all axes of the figure, in columns."""
     from matplotlib.figure import Figure
 
-    labels, figure = options.get("labels") or axes.get_legend_handles_labels()[1], axes.figure
-    if beside and len(labels) > BESIDE and isinstance(figure, Figure):
-        options.setdefault("handles", axes.get_legend_handles_labels()[0])
+    handles, labels = axes.get_legend_handles_labels()
+    options = {"handles": handles, "labels": labels, **options}
+    figure, count = axes.figure, len(options["labels"])
+    if count == 0:
+        return
+    if beside and count > BESIDE and isinstance(figure, Figure):
         width, height = figure.get_size_inches()
         columns = max(2, int(width / 2.2))
-        figure.set_figheight(height + _ROW * math.ceil(len(labels) / columns))
-        legend: "Legend" = figure.legend(**{**options, "labels": labels}, ncols=columns,
-                                         loc="outside lower center", frameon=False)
-        return legend
+        figure.set_figheight(height + _ROW * math.ceil(count / columns))
+        figure.legend(**options, ncols=columns, loc="outside lower center", frameon=False)
+        return
     if beside:
         options = {"loc": "upper left", "bbox_to_anchor": (1.01, 1), "borderaxespad": 0,
                    "frameon": False, **options}
-    legend = axes.legend(**options)
-    for text in legend.get_texts():
+    for text in axes.legend(**options).get_texts():
         text.set_text(textwrap.fill(text.get_text(), _LEGEND))
-    return legend
 
 
 def add_bars(axes: "Axes", bars: Sequence[tuple[float, float, float]], height: float, colour: str,

@@ -209,7 +209,9 @@ def _draw_ranks(trace: Trace, ranks: list[int], spans: Spans, window: _Window, a
     """A lane for each rank and kind. ``late``: what the panel on the right shows, {rank: ms}; empty:
     there is none."""
     height = min(max(2.2, 1.1 + _RANK_LANE * _RANK * len(ranks)), _HIGHEST)
-    axes, panel = _axes(ax, height, bool(late))
+    count = 2 if late else 1
+    both = _style.make_axes(ax, count, (11, height), sharey=True, width_ratios=(6, 1)[:count])
+    axes: "Axes" = both[0]
     axes.set(xlim=window, ylim=(_RANK * len(ranks), 0))  # rank 0 on top
     for lane, (label, phases, colour) in enumerate(_KINDS):
         bars = []
@@ -226,28 +228,17 @@ def _draw_ranks(trace: Trace, ranks: list[int], spans: Spans, window: _Window, a
     _style.band(axes, [(_RANK * place, _RANK * (place + 1)) for place in range(len(ranks))])
     axes.set_yticks(middles, [f"rank {rank}" for rank in ranks])
     axes.tick_params(axis="y", length=0)
-    if panel is not None:
+    for panel in both[1:]:
         lengths = panel.barh(middles, [late.get(rank, np.nan) for rank in ranks], height=1.2,
                              color=_style.VERMILLION)
         panel.bar_label(lengths, fmt="%.1f", padding=3, fontsize=8)
         panel.set_title("late by (ms, mean)", fontsize=9)
         panel.tick_params(axis="y", length=0, labelleft=False)
         panel.margins(x=0.35)
-    if ax is None and axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.5 / height), ncols=3,
-                    frameon=False)
-    elif axes.get_legend_handles_labels()[0]:
-        _style.add_legend(axes, beside=True)
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12 - 0.5 / height), "ncols": 3,
+             "frameon": False} if ax is None else {}
+    _style.add_legend(axes, beside=not below, **below)
     return axes
-
-
-def _axes(ax: "Axes | None", height: float, with_panel: bool) -> tuple["Axes", "Axes | None"]:
-    if ax is not None or not with_panel:
-        axes: "Axes" = _style.make_axes(ax, 1, (11, height))[0]
-        return axes, None
-    _, both = _style.pyplot().subplots(1, 2, figsize=(11, height), layout="constrained", sharey=True,
-                                       width_ratios=(6, 1))
-    return both[0], both[1]
 
 
 def _union(spans: Spans, least: float) -> Iterable[tuple[float, float]]:
@@ -277,8 +268,7 @@ def _draw_tensors(trace: Trace, ranks: list[int], spans: Spans, window: _Window,
     _style.mark_failures(axes, [(time, rows[operation] + 0.5)
                                 for operation, time, _ in trace.failures if operation in rows])
     _label(axes, tops, count, labels)
-    if axes.get_legend_handles_labels()[0]:
-        _style.add_legend(axes, beside=True, bbox_to_anchor=(1.05, 1))  # past the ranks
+    _style.add_legend(axes, beside=True, bbox_to_anchor=(1.05, 1))  # past the ranks
     return axes
 
 

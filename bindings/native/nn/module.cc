@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "bindings/native/nn/nn.h"
 #include "bindings/native/tensor/tensor.h"
@@ -52,6 +53,24 @@ Anything call_module(const py::object& self, const py::Args<Anything>& args,
     return main_output(result);
   });
   return with_main_output(result, output);
+}
+
+// As PyTorch prints it: the name, extra_repr(), and the sub-modules one per line, indented.
+py::str repr_of_module(const py::object& self) {
+  const auto indented = [](const py::object& text) { return text.attr("replace")("\n", "\n  "); };
+  const py::object name = py::type::of(self).attr("__name__");
+  const py::object extra = self.attr("extra_repr")();
+  py::list lines;
+  if (py::len(extra) > 0) lines.append(indented(extra));
+  const py::list children = self.attr("named_children")();
+  if (children.empty()) return py::str("{}({})").format(name, extra);
+  for (const py::handle child : children) {
+    const auto& [own_name, module] = child.cast<std::pair<std::string, py::object>>();
+    lines.append(
+        py::str("({}): {}")
+            .format(own_name.empty() ? "module" : own_name.c_str(), indented(py::repr(module))));
+  }
+  return py::str("{}(\n  {}\n)").format(name, py::str("\n  ").attr("join")(lines));
 }
 
 // What a hook returned: None, a Tensor, or a tuple of one.
@@ -247,7 +266,9 @@ a Sequential it takes one Tensor. Names are PyTorch's: "0.weight", "fc.bias".)",
       .def("__call__", &call_module, "What forward() returns, between the hooks.")
       .def("extra_repr", &nn::Module::extra_repr,
            "What stands in the parentheses after the name when the module prints; override it in "
-           "your own.");
+           "your own.")
+      .def("__repr__", &repr_of_module,
+           "The name, ``extra_repr()``, and the sub-modules one per line, indented.");
   def_parts(cls);
   def_state(cls);
   def_switches(cls);

@@ -19,7 +19,7 @@
 #include "core/config/launch_info.h"
 #include "horovod_cpp/distributed/session/session.h"
 #include "ops/connect/backends.h"
-#include "ops/net/tcp_endpoint.h"
+#include "ops/net/tcp_socket.h"
 #include "ops/shm/process.h"
 
 namespace hvd::python {

@@ -19,7 +19,7 @@
 #include "core/runtime/wake/idle.h"
 #include "core/runtime/wake/loop_ownership.h"
 #include "core/runtime/wake/waiting.h"
-#include "core/tune/autotune.h"
+#include "core/tune/tuner.h"
 
 namespace hvd {
 

@@ -20,7 +20,7 @@
 #include "core/runtime/wake/loop_ownership.h"
 #include "core/runtime/wake/submission_group.h"
 #include "core/runtime/wake/waiting.h"
-#include "core/tune/autotune.h"
+#include "core/tune/tuner.h"
 
 namespace hvd {
 

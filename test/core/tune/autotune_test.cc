@@ -1,4 +1,4 @@
-#include "core/tune/autotune.h"
+#include "core/tune/tuner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -243,12 +243,12 @@ TEST(OverlapStep, ChangesNoBit) {
 class CountingSgd final : public optim::SGD {
  public:
   CountingSgd(const std::vector<Tensor>& params, std::atomic<int>& updated)
-      : SGD(params, {.lr = 1}), updated_(updated) {}
+      : optim::SGD(params, {.lr = 1}), updated_(updated) {}
 
  protected:
   void update(Tensor& param, const Tensor& grad, optim::ParamState& state,
               const optim::Options& options) override {
-    SGD::update(param, grad, state, options);
+    optim::SGD::update(param, grad, state, options);
     ++updated_;
   }
 

@@ -65,7 +65,7 @@ class Cluster:
         executable: the Python of the ranks; default: this one.
 
     Raises:
-        TypeError: ``np`` is no int, ``start_timeout`` no number, or ``env`` no dict of str.
+        TypeError: ``np`` is not an int, ``start_timeout`` not a number, or ``env`` not a dict of str.
         InvalidArgumentError: ``np`` is less than 1, ``start_timeout`` is not positive, or this
             process is itself a rank.
         UnsupportedError: HOROVOD_CONTROLLER is "mpi".
@@ -122,7 +122,7 @@ class Cluster:
             A list of what the ranks returned, in the order of ``ranks``.
 
         Raises:
-            TypeError: ``fn`` is not callable, or ``timeout`` is no number.
+            TypeError: ``fn`` is not callable, or ``timeout`` is not a number.
             InvalidArgumentError: the cluster is closed, or has no such rank; ``timeout`` is not
                 positive; this thread is in a call of it (as a signal handler is), or this process
                 is a fork of the one that made it.
@@ -160,7 +160,7 @@ class Cluster:
             ranks: as in run().
 
         Raises:
-            As run(); TypeError: ``variables`` is no dict of names.
+            As run(); TypeError: ``variables`` is not a dict of names.
         """
         wrong = [name for name in dict(variables) if not isinstance(name, str)]
         if wrong:

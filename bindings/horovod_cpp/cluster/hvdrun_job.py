@@ -26,7 +26,7 @@ _TAIL = 20  # last lines of output that are kept
 
 
 class HvdrunJob(CallerLoop[CalledRank]):
-    """hvdrun, its output, and a connection a rank: as a Pool, for one call.
+    """hvdrun, its output, and one connection per rank: as a Pool, for one call.
 
     Args:
         options: words for hvdrun.

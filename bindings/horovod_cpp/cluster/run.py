@@ -73,8 +73,8 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         A list of what the ranks returned, by rank.
 
     Raises:
-        TypeError: ``fn`` is not callable, ``np`` is no int, a time limit no number, or ``env`` no
-            dict of str.
+        TypeError: ``fn`` is not callable, ``np`` is not an int, a time limit not a number, or ``env``
+            not a dict of str.
         InvalidArgumentError: ``np`` is less than 1 or more than the slots of the hosts, a part of
             ``hosts`` is malformed, a time limit is not positive, or this process is itself a rank.
         RankError: a rank raised or died, or returned what cannot be unpickled here; has its number

@@ -18,7 +18,7 @@ _CONTAINER = ("docker run --shm-size=1g (or --ipc=host); in Kubernetes an emptyD
               "at /dev/shm; as root: mount -o remount,size=1g /dev/shm")
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_FILES = 1024  # three a rank and some more, on the machine where hvdrun runs
+_FILES = 1024  # three per rank and some more, on the machine where hvdrun runs
 _PINNED = 64 << 20  # bytes
 _NOT_BUILT = "this build moves no GPU tensors: it was made without CUDA"
 

@@ -21,7 +21,7 @@ _Curve: TypeAlias = tuple[_Points, _Points, str, int, int]  # xs, ys, label, col
 # The word of a metric's name that decides its panel.
 _PANELS = {"loss": "loss", "accuracy": "accuracy", "acc": "accuracy"}
 _WHAT = ("a run is a dict of lists, {'loss': [2.3, 1.1], 'accuracy': [0.2, 0.6]}, or a list of "
-         "dicts, one a step or epoch; several are a dict of runs or a list of runs, one a rank")
+         "dicts, one per step or epoch; several are a dict of runs or a list of runs, one per rank")
 
 
 def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[str] | None = None,
@@ -29,12 +29,12 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
             ax: "Axes | Sequence[Axes] | _style.AxesArray | None" = None) -> _style.AxesArray:
     """Draw the curves of a training: a panel of losses and one of accuracies.
 
-    A run is a dict of lists, ``{"loss": [...], "test_accuracy": [...]}``, or a list of dicts, one a
+    A run is a dict of lists, ``{"loss": [...], "test_accuracy": [...]}``, or a list of dicts, one per
     step or epoch, ``[{"epoch": 1, "loss": 2.1, "test_accuracy": None}, ...]``; None stands where
     nothing was measured.
 
     Args:
-        runs: a run; or several as a dict, label to run; or a list of runs, one a rank, as
+        runs: a run; or several as a dict, label to run; or a list of runs, one per rank, as
             ``hvd.run`` returns them.
         metrics: the names to draw. By default all with "loss", "accuracy" or "acc" among their
             words. Names that share such a word share a panel.
@@ -47,7 +47,7 @@ def history(runs: Mapping[str, Any] | Sequence[Any], *, metrics: str | Sequence[
         ax: matplotlib Axes to draw on, as many as there are panels.
 
     Returns:
-        An array of Axes, one a panel, with one horizontal axis if they are new. Accuracies up to 1
+        An array of Axes, one per panel, with one horizontal axis if they are new. Accuracies up to 1
         are shown in percent. Where values are not finite there is a cross below, and the legend says
         from where on.
 

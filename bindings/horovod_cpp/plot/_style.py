@@ -62,7 +62,7 @@ def make_axes(ax: "Axes | Sequence[Axes] | AxesArray | None", count: int,
         if not isinstance(one, Axes):
             raise TypeError(f"ax takes matplotlib's Axes, got {type(one).__name__}")
     if len(axes) != count:
-        raise InvalidArgumentError(f"the picture needs {count} Axes, one a panel; ax has "
+        raise InvalidArgumentError(f"the picture needs {count} Axes, one per panel; ax has "
                                    f"{len(axes)}")
     return axes
 

@@ -83,6 +83,7 @@ class Trace:
             self._spans.extend((operation, Phase.UNFINISHED, start, self.last))
         self.ranks.sort()
         number, *others = np.array(self._spans).reshape(-1, 4).T
+        del self._spans
         operations = number.astype(np.int64)
         ranks = np.array(self.rank, dtype=np.int64)[operations]
         self.spans = np.rec.fromarrays([operations, ranks, *others], dtype=_SPAN)

@@ -39,7 +39,10 @@ struct SGDOptions {
 
 // Stochastic gradient descent with momentum. State: "momentum_buffer" when momentum is not 0. Rows
 // of a gradient are updated alone without momentum and weight_decay.
-using SGD = BuiltInOptimizer<SGDOptions>;
+class SGD : public BuiltInOptimizer<SGDOptions> {
+ public:
+  using BuiltInOptimizer::BuiltInOptimizer;
+};
 
 struct AdamOptions {
   double lr = 1e-3;
@@ -51,7 +54,10 @@ struct AdamOptions {
 };
 
 // State: "exp_avg", "exp_avg_sq" and, with amsgrad, "max_exp_avg_sq".
-using Adam = BuiltInOptimizer<AdamOptions>;
+class Adam : public BuiltInOptimizer<AdamOptions> {
+ public:
+  using BuiltInOptimizer::BuiltInOptimizer;
+};
 
 struct AdamWOptions {
   double lr = 1e-3;
@@ -63,7 +69,10 @@ struct AdamWOptions {
 };
 
 // Adam with decoupled weight decay; the state is Adam's.
-using AdamW = BuiltInOptimizer<AdamWOptions>;
+class AdamW : public BuiltInOptimizer<AdamWOptions> {
+ public:
+  using BuiltInOptimizer::BuiltInOptimizer;
+};
 
 struct RMSpropOptions {
   double lr = 1e-2;
@@ -76,7 +85,10 @@ struct RMSpropOptions {
 };
 
 // State: "square_avg", "grad_avg" if centered, "momentum_buffer" when momentum is not 0.
-using RMSprop = BuiltInOptimizer<RMSpropOptions>;
+class RMSprop : public BuiltInOptimizer<RMSpropOptions> {
+ public:
+  using BuiltInOptimizer::BuiltInOptimizer;
+};
 
 struct AdagradOptions {
   double lr = 1e-2;
@@ -89,7 +101,10 @@ struct AdagradOptions {
 
 // State: "sum", which starts at initial_accumulator_value. Rows of a gradient are updated alone
 // without weight_decay.
-using Adagrad = BuiltInOptimizer<AdagradOptions>;
+class Adagrad : public BuiltInOptimizer<AdagradOptions> {
+ public:
+  using BuiltInOptimizer::BuiltInOptimizer;
+};
 
 struct AdadeltaOptions {
   double lr = 1.0;
@@ -100,7 +115,10 @@ struct AdadeltaOptions {
 };
 
 // State: "square_avg" and "acc_delta".
-using Adadelta = BuiltInOptimizer<AdadeltaOptions>;
+class Adadelta : public BuiltInOptimizer<AdadeltaOptions> {
+ public:
+  using BuiltInOptimizer::BuiltInOptimizer;
+};
 
 struct LAMBOptions {
   double lr = 1e-3;
@@ -112,6 +130,9 @@ struct LAMBOptions {
 
 // State: "exp_avg" and "exp_avg_sq". Biases and normalisations are usually given in a group with
 // weight_decay = 0.
-using LAMB = BuiltInOptimizer<LAMBOptions>;
+class LAMB : public BuiltInOptimizer<LAMBOptions> {
+ public:
+  using BuiltInOptimizer::BuiltInOptimizer;
+};
 
 }  // namespace hvd::optim

@@ -26,9 +26,8 @@ constexpr Invalid kOptimizerRaises{
     "no parameters, one given twice, or an option unknown or out of range."};
 
 // `Fields` are the types of the options except `maximize`, in their order in `OptionsOf`.
-template <typename OptionsOf, typename... Fields>
+template <typename Optimizer, typename OptionsOf, typename... Fields>
 void bind(py::module_& m, const char* name, const char* what, const auto&... arguments) {
-  using Optimizer = optim::BuiltInOptimizer<OptionsOf>;
   define_class<Optimizer, optim::Optimizer>(
       m, name, what,
       py::init([](const ParamsLike& params, const Fields&... fields, Flag<"maximize"> maximize) {
@@ -41,7 +40,7 @@ using Betas = std::pair<Number, Number>;
 
 void bind_sgd(py::module_& m) {
   const optim::SGDOptions given;
-  bind<optim::SGDOptions, Number, Number, Number, Number, Flag<"nesterov">>(
+  bind<optim::SGD, optim::SGDOptions, Number, Number, Number, Number, Flag<"nesterov">>(
       m, "SGD", "Stochastic gradient descent with momentum.",
       Arg("params",
           "Tensors of a floating dtype, or dicts {\"params\": Tensors, option: number} with "
@@ -54,10 +53,10 @@ void bind_sgd(py::module_& m) {
 }
 
 // Adam and AdamW.
-template <typename OptionsOf>
+template <typename Optimizer, typename OptionsOf>
 void bind_adam(py::module_& m, const char* name, const char* what, const Arg& weight_decay) {
   const OptionsOf given;
-  bind<OptionsOf, Number, Betas, Number, Number, Flag<"amsgrad">>(
+  bind<Optimizer, OptionsOf, Number, Betas, Number, Number, Flag<"amsgrad">>(
       m, name, what, kParams, kLr = given.lr, kBetas = given.betas, kEps = given.eps,
       weight_decay = given.weight_decay,
       Arg("amsgrad", "use the largest mean of squares so far (Reddi et al. 2018).") =
@@ -66,7 +65,8 @@ void bind_adam(py::module_& m, const char* name, const char* what, const Arg& we
 
 void bind_rmsprop(py::module_& m) {
   const optim::RMSpropOptions given;
-  bind<optim::RMSpropOptions, Number, Number, Number, Number, Number, Flag<"centered">>(
+  bind<optim::RMSprop, optim::RMSpropOptions, Number, Number, Number, Number, Number,
+       Flag<"centered">>(
       m, "RMSprop", "RMSprop (Tieleman and Hinton 2012).", kParams, kLr = given.lr,
       Arg("alpha", "decay of the mean of squares.") = given.alpha, kEps = given.eps,
       kWeightDecay = given.weight_decay, kMomentum = given.momentum,
@@ -75,7 +75,7 @@ void bind_rmsprop(py::module_& m) {
 
 void bind_adagrad(py::module_& m) {
   const optim::AdagradOptions given;
-  bind<optim::AdagradOptions, Number, Number, Number, Number, Number>(
+  bind<optim::Adagrad, optim::AdagradOptions, Number, Number, Number, Number, Number>(
       m, "Adagrad", "Adagrad (Duchi, Hazan and Singer 2011).", kParams, kLr = given.lr,
       Arg("lr_decay", "decay of the learning rate per step.") = given.lr_decay,
       kWeightDecay = given.weight_decay,
@@ -86,7 +86,7 @@ void bind_adagrad(py::module_& m) {
 
 void bind_adadelta(py::module_& m) {
   const optim::AdadeltaOptions given;
-  bind<optim::AdadeltaOptions, Number, Number, Number, Number>(
+  bind<optim::Adadelta, optim::AdadeltaOptions, Number, Number, Number, Number>(
       m, "Adadelta", "Adadelta (Zeiler 2012).", kParams, kLr = given.lr,
       Arg("rho", "decay of the means of squares.") = given.rho,
       Arg("eps", "added to numerator and denominator.") = given.eps,
@@ -95,7 +95,7 @@ void bind_adadelta(py::module_& m) {
 
 void bind_lamb(py::module_& m) {
   const optim::LAMBOptions given;
-  bind<optim::LAMBOptions, Number, Betas, Number, Number>(
+  bind<optim::LAMB, optim::LAMBOptions, Number, Betas, Number, Number>(
       m, "LAMB", "LAMB (You et al. 2020): Adam's direction, as long as the parameter is.", kParams,
       kLr = given.lr, kBetas = given.betas, kEps = given.eps,
       Arg("weight_decay", "factor of the parameter that is added to the direction.") =
@@ -106,8 +106,8 @@ void bind_lamb(py::module_& m) {
 
 void bind_optimizers(py::module_& m) {
   bind_sgd(m);
-  bind_adam<optim::AdamOptions>(m, "Adam", "Adam (Kingma and Ba 2015).", kWeightDecay);
-  bind_adam<optim::AdamWOptions>(
+  bind_adam<optim::Adam, optim::AdamOptions>(m, "Adam", "Adam (Kingma and Ba 2015).", kWeightDecay);
+  bind_adam<optim::AdamW, optim::AdamWOptions>(
       m, "AdamW", "Adam with decoupled weight decay (Loshchilov and Hutter 2019).",
       Arg("weight_decay", "part by which a step of lr 1 shrinks the parameter."));
   bind_rmsprop(m);

@@ -40,13 +40,16 @@ def about(name: str) -> Iterator[None]:
 
 def check(tensor: Any) -> None:
     """Raises unless it is something that the engine can reduce where it lies or as a dense copy."""
+    if type(tensor) is torch.Tensor and tensor.device.type == "cpu" and (
+            tensor.layout is torch.strided and tensor.dtype in _NAMES):
+        return  # as most are: the rest of the checks take longer than a small call does
     check_kind(tensor)
     if gpu.is_gpus(tensor):
         _native._expect_served(tensor.device.index, "a tensor")
 
 
 def check_kind(tensor: Any) -> None:
-    """check() but for whether this job serves the GPU on which the tensor may lie."""
+    """check() except whether this job serves the GPU on which the tensor may lie."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"expected a torch.Tensor, got {type(tensor).__name__}")
     if tensor.layout is not torch.strided:

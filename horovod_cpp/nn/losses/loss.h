@@ -22,7 +22,7 @@ class Loss : public Module {
   }
 };
 
-// One whose forward is a function of losses.h, bound to its options.
+// One whose forward is a loss of functions.h, bound to its options.
 class FunctionLoss : public Loss {
  public:
   using Loss::forward;

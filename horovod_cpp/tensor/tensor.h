@@ -99,7 +99,7 @@ class Tensor {
   // -- views (share memory; differentiable where the result's dtype is floating)
   Tensor reshape(Shape shape) const;  // one -1 is inferred; copies if a view is not possible
   // Merges the axes from the first to the last given.
-  Tensor flatten(std::int64_t first_axis = 0, std::int64_t last_axis = -1) const;
+  Tensor flatten(std::int64_t start_dim = 0, std::int64_t end_dim = -1) const;
   Tensor permute(std::vector<std::int64_t> axes) const;
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   Tensor t() const { return transpose(0, 1); }

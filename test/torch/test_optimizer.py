@@ -1084,18 +1084,28 @@ assert same_everywhere(*model.parameters())
 """)
 
 
-def test_step_does_not_take_gradients_whose_submission_failed(ranks):
-    ranks.check(MODEL + """
+@pytest.mark.parametrize("pause", [0, 0.01])
+def test_step_does_not_take_gradients_whose_submission_failed(ranks, pause):
+    """After a pause before step() all are submitted in backward(), else some by step()."""
+    ranks.check(f"pause = {pause}" + MODEL + """
+import time
+
 model = make_model()
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
 train(model, optimizer, steps=2)
 x, y = next(batches(1, 8))
+optimizer.zero_grad()
+loss_of(model(x), y).backward()
+time.sleep(pause)
+optimizer.step()
 same = "/allreduce." + optimizer._hvd_reducer.call_names[0]
 if rank == 0:  # somebody else's call has this name until rank 1 comes
     other = hvd.broadcast_async(torch.ones(1), 0, name=same)
     with pytest.raises(hvd.InvalidArgumentError, match="in flight"):
-        loss_of(model(x), y).backward()
-        optimizer.step()  # submits what backward() has not
+        try:
+            loss_of(model(x), y).backward()
+        finally:
+            optimizer.step()
     hvd.barrier()
     hvd.synchronize(other)
 else:

@@ -38,12 +38,12 @@ Tensor Tensor::reshape(Shape shape) const {
       [from = this->shape()](const Tensor& gradient) { return gradient.reshape(from); });
 }
 
-Tensor Tensor::flatten(std::int64_t first_axis, std::int64_t last_axis) const {
+Tensor Tensor::flatten(std::int64_t start_dim, std::int64_t end_dim) const {
   if (dim() == 0) return reshape({1});
-  const std::int64_t first = shapes::axis(first_axis, dim(), "flatten");
-  const std::int64_t last = shapes::axis(last_axis, dim(), "flatten");
+  const std::int64_t first = shapes::axis(start_dim, dim(), "flatten");
+  const std::int64_t last = shapes::axis(end_dim, dim(), "flatten");
   if (first > last) {
-    throw InvalidArgumentError("flatten: axis ", first_axis, " comes after axis ", last_axis);
+    throw InvalidArgumentError("flatten: start_dim ", start_dim, " comes after end_dim ", end_dim);
   }
   Shape result = shape();
   const auto begin = result.begin() + first;

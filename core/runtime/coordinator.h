@@ -48,7 +48,7 @@ class Coordinator final : public CallerRunLoop {
   JobEnd& end() { return end_; }               // any thread: see there
   // The table or the transfers have something new. Any thread.
   void submitted() noexcept {
-    if (!SubmissionGroup::defers_wake(parts_.ownership)) control_.wake();
+    if (!SubmissionGroup::open() || !parts_.ownership->others_run()) control_.wake();
   }
   // Rank 0 is about to work for up to `wait` without submitting: until then nobody is blamed for
   // waiting for it. Without effect on other ranks. Any thread.

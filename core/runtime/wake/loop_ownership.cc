@@ -5,12 +5,7 @@
 #include "core/runtime/wake/waiting.h"
 
 namespace hvd {
-namespace {
-
-// While somebody runs the loop on and on it checks less and less often, but this often.
-constexpr Duration kDisplaced = std::chrono::milliseconds(100);
-
-}  // namespace
+namespace {}  // namespace
 
 void LoopOwnership::run_until(const Completion& awaited, TimePoint deadline) noexcept {
   if (!others_run_ || !take()) return ring();
@@ -62,19 +57,15 @@ void LoopOwnership::coalesce(TimePoint deadline) noexcept {
 }
 
 void LoopOwnership::take_back() noexcept {
-  for (Duration backoff = moment_;; backoff = std::min(2 * backoff, kDisplaced)) {
+  while (true) {
     const std::uint32_t seen = bell_.rings();  // a ring past leave() is not slept through
     const TimePoint now = Clock::now();
-    TimePoint next = last_run_.load(std::memory_order_seq_cst) + moment_;
-    if (now < next) {
-      checks_at_.store(next, std::memory_order_seq_cst);
-      bell_.ignore(Listener::kOwner);
-      backoff = moment_;
-    } else {
-      next = now + backoff;
-      checks_at_.store(next, std::memory_order_seq_cst);
-      if (take()) break;
-    }
+    const TimePoint last_run = last_run_.load(std::memory_order_seq_cst);
+    const bool due = now >= last_run + moment_;  // whoever ran it does so no more, or still does
+    const TimePoint next = (due ? now : last_run) + moment_;
+    checks_at_.store(next, std::memory_order_seq_cst);
+    if (due && take()) break;
+    if (!due) bell_.ignore(Listener::kOwner);
     bell_.sleep(seen, next, Listener::kOwner);
   }
   bell_.ignore(Listener::kOwner);

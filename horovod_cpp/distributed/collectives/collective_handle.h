@@ -107,7 +107,7 @@ void synchronize_all(const std::vector<CollectiveHandle>& handles);
 template <typename Start>
 auto start_and_wait(Start start) {
   const auto handle = [&] {
-    const SubmissionGroup group(SubmissionGroup::Next::kWait);
+    const SubmissionGroup group;
     return start();
   }();
   return handle.synchronize();

@@ -221,8 +221,8 @@ void GradientReducer::submit_soon() {
   if (bytes_here >= batch && bytes_to_come >= batch / 16) return submit_waiting();
   context_.gradients->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own
-    using Next = SubmissionGroup::Next;
-    const SubmissionGroup group(waits_at_once_ ? Next::kWait : Next::kCompute);
+    std::optional<SubmissionGroup> group;
+    if (waits_at_once_) group.emplace();
     submit_waiting();
     layout_.ask_ahead();
     backward_ended_ = Clock::now();
@@ -234,7 +234,6 @@ void GradientReducer::submit_waiting(bool all) {
   GradientReduction* const carrier = all || !waits_at_once_ ? nullptr : votes_.carrier();
   if (std::erase(waiting, carrier) > 0) waiting_.push_back(carrier);
   Attempts attempts;
-  const SubmissionGroup group(SubmissionGroup::Next::kCompute);
   for (GradientReduction* reduction : waiting) attempts.run([&] { reduction->submit(); });
   attempts.throw_first();
 }

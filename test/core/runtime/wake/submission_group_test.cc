@@ -10,15 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/status.h"
 #include "core/runtime/runtime.h"
 #include "test/core/runtime/submissions.h"
 #include "test/support/sim/sim_world.h"
 
 namespace hvd {
 namespace {
-
-using Next = SubmissionGroup::Next;
 
 class Group : public testing::Test {
  protected:
@@ -56,22 +53,11 @@ class GroupOnDevices : public Group {
   GroupOnDevices() : Group(DeviceKind::kCuda) {}
 };
 
-TEST_F(Group, WakesTheEngineOnceAtItsEnd) {
+TEST_F(Group, WakesNobody) {
   EXPECT_EQ(wakes_during([&] {
-              const SubmissionGroup group(Next::kCompute);
-              EXPECT_EQ(wakes_during([&] {
-                          submit();
-                          submit();
-                        }),
-                        0u);
-            }),
-            1u);
-}
-
-TEST_F(Group, WakesNobodyWhereTheThreadWaits) {
-  EXPECT_EQ(wakes_during([&] {
-              const SubmissionGroup group(Next::kWait);
-              const SubmissionGroup inner(Next::kCompute);
+              const SubmissionGroup group;
+              { const SubmissionGroup inner; }
+              submit();
               submit();
             }),
             0u);
@@ -79,21 +65,13 @@ TEST_F(Group, WakesNobodyWhereTheThreadWaits) {
 }
 
 TEST_F(Group, IsOfItsThreadAlone) {
-  const SubmissionGroup group(Next::kWait);
+  const SubmissionGroup group;
   EXPECT_EQ(wakes_during([&] { std::thread([&] { submit(); }).join(); }), 1u);
-}
-
-TEST_F(Group, WakesNobodyForWhatWasRefused) {
-  EXPECT_EQ(wakes_during([&] {
-              const SubmissionGroup group(Next::kCompute);
-              EXPECT_THROW(ranks_[0]->submit(test::barrier("")), InvalidArgumentError);
-            }),
-            0u);
 }
 
 TEST_F(GroupOnDevices, LetsEachSubmissionWakeTheEngine) {
   EXPECT_NE(wakes_during([&] {
-              const SubmissionGroup group(Next::kWait);
+              const SubmissionGroup group;
               submit(DeviceKind::kCuda);
             }),
             0u);

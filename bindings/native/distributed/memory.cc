@@ -6,6 +6,7 @@
 #include "bindings/native/distributed/distributed.h"
 #include "core/base/bytes.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/gradient_views.h"
 #include "horovod_cpp/distributed/session/session.h"
 

@@ -4,6 +4,7 @@
 #include "core/base/status.h"
 #include "core/config/config.h"
 #include "core/config/launch_info.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/session/session.h"
 
 namespace hvd::python {

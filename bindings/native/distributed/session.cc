@@ -17,6 +17,7 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "core/config/launch_info.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/session/session.h"
 #include "ops/connect/backends.h"
 #include "ops/net/tcp_socket.h"

@@ -18,6 +18,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/session/session.h"
 
 namespace hvd::python {

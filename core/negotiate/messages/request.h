@@ -8,6 +8,7 @@
 
 #include "core/base/allocators.h"
 #include "core/base/bytes.h"
+#include "core/base/collective_kind.h"
 #include "core/base/dtype.h"
 #include "core/base/reduction.h"
 #include "core/base/tensor_view.h"
@@ -30,48 +31,6 @@ std::string quoted_name(std::string_view name);
 // A name that says no kind is quoted as it is. Calls without a name are numbered: unnamed call 7
 // (allreduce).
 std::string readable_name(std::string_view name);
-
-// What a request asks for. The values are part of the wire format.
-enum class CollectiveKind : std::uint8_t {
-  kAllreduce = 0,
-  kBroadcast = 1,
-  kAllgather = 2,
-  kAlltoall = 3,
-  kReducescatter = 4,
-  kReduce = 5,
-  kGather = 6,
-  kScatter = 7,
-  kBarrier = 8,
-  kAddSet = 9,      // `numbers` = the ranks of a new process set, ascending
-  kRemoveSet = 10,  // `numbers` = the set
-  kJoin = 11,       // this rank has no more data in this set; never compared, merged or cached
-  kMakeArena = 12,  // communication memory of so many bytes on every rank: the only shape
-};
-
-inline constexpr int kCollectiveKindCount = 13;
-
-// "allreduce", "broadcast", "add process set" and so on.
-const char* name_of(CollectiveKind kind);
-
-// Broadcast, reduce, gather and scatter.
-constexpr bool needs_root(CollectiveKind kind) {
-  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce ||
-         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
-}
-// Allreduce, reducescatter and reduce.
-constexpr bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReducescatter ||
-         kind == CollectiveKind::kReduce;
-}
-// Add and remove: the log itself carries them out; they are no batch.
-constexpr bool changes_sets(CollectiveKind kind) {
-  return kind == CollectiveKind::kAddSet || kind == CollectiveKind::kRemoveSet;
-}
-
-// Process sets are numbered in the order in which the log adds them; numbers are never reused.
-using ProcessSetId = std::uint32_t;
-
-inline constexpr ProcessSetId kWorldSet = 0;
 
 // Arenas are numbered by the log; 0 is none.
 using ArenaNumber = std::uint64_t;

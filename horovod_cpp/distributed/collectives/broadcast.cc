@@ -9,6 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 
 namespace hvd {
 namespace {

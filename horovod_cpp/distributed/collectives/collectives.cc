@@ -15,6 +15,7 @@
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/engine_call.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/tensor/impl.h"
 
 namespace hvd {

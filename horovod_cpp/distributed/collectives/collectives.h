@@ -5,7 +5,6 @@
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
 #include "horovod_cpp/distributed/collectives/options.h"
-#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/tensor/tensor.h"
 
 // Collectives on tensors. Common to all of them:

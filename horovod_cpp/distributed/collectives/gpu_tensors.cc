@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "ops/connect/backends.h"
 
 namespace hvd {

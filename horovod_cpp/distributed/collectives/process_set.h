@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/collective_kind.h"
 #include "core/base/topology.h"
-#include "core/negotiate/messages/request.h"
 
 namespace hvd {
 

@@ -10,6 +10,7 @@
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 
 namespace hvd {

@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/runtime/coordinator.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 
 namespace hvd {
 namespace {

@@ -20,6 +20,7 @@
 #include "core/system/core_binding.h"
 #include "core/system/host.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "ops/connect/backends.h"
 
 namespace hvd {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/config/config.h"
-#include "core/observe/metrics.h"
-#include "horovod_cpp/distributed/collectives/world.h"
+#include "core/observe/metrics_snapshot.h"
+#include "horovod_cpp/distributed/collectives/process_set.h"
 
 namespace hvd {
 

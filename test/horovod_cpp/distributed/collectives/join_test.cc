@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 
 namespace hvd {

@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
 #include "test/horovod_cpp/distributed/worlds.h"

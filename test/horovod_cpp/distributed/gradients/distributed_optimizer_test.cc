@@ -10,6 +10,7 @@
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 

@@ -11,6 +11,7 @@
 
 #include "core/base/thread_annotations.h"
 #include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/optim/optimizers.h"
 #include "test/core/runtime/forwarding_collective.h"

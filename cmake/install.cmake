@@ -15,8 +15,7 @@ endif()
 # All headers lie in horovod_cpp/, so that a program may have a folder core/ or ops/ of its own.
 install(DIRECTORY ${hvd_header_folders} DESTINATION ${HVD_HEADER_DIR}/horovod_cpp
         COMPONENT development FILES_MATCHING PATTERN "*.h")
-install(CODE "set(headers \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${HVD_HEADER_DIR}\")"
-        COMPONENT development)
+install(CODE "set(headers \"${HVD_HEADER_DIR}\")" COMPONENT development)
 install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/installed_includes.cmake COMPONENT development)
 install(EXPORT horovod_cppTargets NAMESPACE hvd:: DESTINATION ${HVD_CMAKE_DIR}
         COMPONENT development)

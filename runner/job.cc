@@ -276,7 +276,7 @@ void Job::reap() {
     if (pid < 0) return;
     if (!roots_.note_end(pid, status)) continue;  // an agent that outlived mpirun
     if (roots_.ended() && !agents_.any_came()) roots_.kill_orphans();
-    // Ranks that outlived mpirun would run for ever, and those without one of theirs wait for it.
+    // Ranks that outlived mpirun would run forever, and those without one of theirs wait for it.
     if (roots_.over() && !agents_.none() && stop_signal_ == 0) stop(SIGTERM);
   }
 }
@@ -296,7 +296,7 @@ void Job::enforce_stop() {
   roots_.enforce_end(Clock::now());
 }
 
-// mpirun may wait for a machine for ever.
+// mpirun may wait for a machine forever.
 void Job::enforce_start() {
   if (Clock::now() < start_deadline_) return;
   start_deadline_ = TimePoint::max();

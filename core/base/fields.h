@@ -41,6 +41,7 @@ M get_fields(ByteReader& reader) {
     } else if constexpr (std::is_same_v<T, bool>) {
       value = reader.get_flag();
     } else if constexpr (std::is_enum_v<T>) {
+      static_assert(kValues<T> > 0, "say how many values it has");
       value = reader.get_enum<T>(kValues<T>);
     } else {
       value = reader.get<T>();

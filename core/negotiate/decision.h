@@ -84,7 +84,8 @@ struct Decision {
   void clear();
 };
 
-// The reader reuses the storage of `decision`, and expects the end of the message behind it.
+// The reader reuses the storage of `decision`, and expects the end of the message behind it. Throws
+// PeerLostError on a malformed message.
 template <typename Io>
 void serialize(Io& io, Fields<Io, Decision>& decision);
 

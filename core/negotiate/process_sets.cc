@@ -80,13 +80,13 @@ std::string fault_of_set_change(const Request& request, int world_size) {
     if (numbers.front() < 0) return "there is no process set " + std::to_string(numbers.front());
     return removed_set(request) == kWorldSet ? "the world cannot be removed" : "";
   }
-  const std::string text = to_string(Shape(numbers.begin(), numbers.end()));
   if (numbers.empty()) return "a process set has at least one rank";
   if (std::ranges::adjacent_find(numbers, std::greater_equal<>()) != numbers.end()) {
-    return "the ranks " + text + " are not ascending";
+    return "the ranks " + to_string(Shape(numbers.begin(), numbers.end())) + " are not ascending";
   }
-  const bool inside = numbers.front() >= 0 && numbers.back() < world_size;
-  return inside ? "" : "the ranks " + text + " are not in a world of " + std::to_string(world_size);
+  if (numbers.front() >= 0 && numbers.back() < world_size) return "";
+  const Rank outside = numbers.front() < 0 ? numbers.front() : numbers.back();
+  return "rank " + std::to_string(outside) + " is not in a world of " + std::to_string(world_size);
 }
 
 std::string describe_set(ProcessSetId set) {

@@ -214,6 +214,7 @@ void TimelineWriter::read(const Block& block) {
   try {
     closed = tracks.add(block.bytes);
   } catch (const PeerLostError& error) {
+    closed = true;  // it may have said so in what is lost; stop() does not wait for this rank
     if (!std::exchange(warned_, true)) {
       log(LogLevel::kWarning,
           "the timeline misses events of rank " + std::to_string(block.from) + ": " + error.what());

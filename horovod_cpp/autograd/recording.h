@@ -117,7 +117,7 @@ Tensor mixed(const Tensor& a, const Tensor& b, Function function) {
   return function(cast(a, dtype), cast(b, dtype));
 }
 
-// As they are, but for those that mix.
+// As they are, except those that mix.
 std::vector<Tensor> in_one_dtype(std::vector<Tensor> parts);
 
 // A float32 result of a half operand, rounded back; in a region it stays float32.

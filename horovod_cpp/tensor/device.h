@@ -16,7 +16,7 @@
 // neg, abs, square, reciprocal, exp, log, sqrt, rsqrt, tanh, sigmoid, relu, sin, cos, erf, log1p,
 // sum and mean, with first gradients; sign, maximum, minimum and clamp without; the updates of SGD,
 // Adam and AdamW; and collectives. Everything else throws UnsupportedError that names it. Results
-// have the host's bits but for: exp, log, tanh, sigmoid and what else the C library computes; sums;
+// have the host's bits, except: exp, log, tanh, sigmoid and what else the C library computes; sums;
 // and what the host may contract into fused multiply-adds: add_(other, alpha) and the gradient of
 // tanh. Numbers that an integer dtype does not reach to are converted as the device does it.
 namespace hvd {

@@ -229,7 +229,7 @@ class Exchange {
     }
   }
 
-  // True when it is not unauthenticated any more, or was sent away.
+  // True once it has said which rank it is, or was sent away.
   bool introduce(UniqueFd& peer, std::vector<UniqueFd>& guests) {
     try {
       auto message = receive_descriptors(peer);

@@ -147,7 +147,7 @@ void RendezvousServer::handle(Client& client, const Frame& frame) {
     return welcome(client, decode_fields<RendezvousHello>(frame.payload));
   }
   if (client.rank < 0 || frame.type != FrameType::kText || client.text) {
-    ByteReader::malformed("a rank says hello and then one text a gathering");
+    ByteReader::malformed("a rank says hello and then one text per gathering");
   }
   client.text.emplace(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
 }

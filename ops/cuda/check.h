@@ -5,7 +5,7 @@
 namespace hvd {
 
 // Throws PeerLostError with CUDA's text unless `code` is cudaSuccess. Every return code of CUDA
-// goes through here, but for those that are an answer ("not ready", "no device").
+// goes through here, except those that are an answer ("not ready", "no device").
 void check_cuda(cudaError_t code, const char* call);
 
 }  // namespace hvd

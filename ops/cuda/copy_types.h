@@ -90,7 +90,7 @@ inline CopyRule real_rule(const CopyRule& rule) {
   return {real, real, rule.factor};
 }
 
-// copy_pieces(), but for how a launch is run.
+// copy_pieces(), except for how a launch is run.
 template <typename Run>
 void run_copy(const CopyRule& asked, std::span<const CopyPiece> asked_pieces, const Run& run) {
   check_copy(asked);

@@ -22,8 +22,8 @@ struct ReduceInputs {
 static_assert(sizeof(CopyLaunch) + sizeof(ReduceInputs) + 64 <= 32764);
 
 // Reduces, element by element, what lies at the place of each piece's `from` in the memory of every
-// rank, and writes it to `to`: the bits of host::reduce() but for the payload of NaNs. `to` may be
-// exactly `from`, and overlaps inputs nowhere else. Otherwise as copy_pieces(). Throws
+// rank, and writes it to `to`: the bits of host::reduce() except for the payload of NaNs. `to` may
+// be exactly `from`, and overlaps inputs nowhere else. Otherwise as copy_pieces(). Throws
 // InvalidArgumentError as check_reduction(), for kAverage and kAdasum, and for ranks that are not
 // 1 to kMostRanks; PeerLostError when the launch fails.
 void reduce_pieces(int device, cudaStream_t stream, DType dtype, const Reduction& reduction,

@@ -37,7 +37,7 @@ void run_operation(const Reduction& reduction, std::span<const CopyPiece> pieces
   throw InternalError("a reduction by " + std::string(name_of(op)));
 }
 
-// reduce_pieces(), but for how a launch is run.
+// reduce_pieces(), except for how a launch is run.
 template <typename Run>
 void run_reduce(DType dtype, Reduction reduction, const ReduceInputs& inputs,
                 std::span<const CopyPiece> pieces, const Run& run) {

@@ -12,7 +12,7 @@ namespace hvd {
 namespace {
 
 // An event can stay unreached when another rank's process died while this device waited for it:
-// whoever waits shall not do so for ever.
+// whoever waits shall not do so forever.
 class IpcFence final : public CudaEvent {
  public:
   IpcFence(const CudaStream& stream, Duration limit, std::shared_ptr<const IpcAbort> abort)

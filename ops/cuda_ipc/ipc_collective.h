@@ -17,7 +17,7 @@ namespace hvd {
 // advance() is true when an operation is enqueued; fence() tells when it is done.
 class IpcCollective final : public Collective {
  public:
-  // How long the device may take before it counts as lost; zero = for ever.
+  // How long the device may take before it counts as lost; zero = forever.
   struct Options {
     Duration limit = Duration::zero();
     IpcLimits limits = {};

@@ -58,7 +58,7 @@ class IpcSet {
   };
 
   // `handshakes` has the ranks of this set and serves nobody else. `limit`: for how long a device
-  // may stay that far behind; zero = for ever. `refused`:
+  // may stay that far behind; zero = forever. `refused`:
   // called on the lowest rank with the reason why the ranks cannot share memory.
   IpcSet(const IpcPlace& place, const IpcLimits& limits, Duration limit,
          std::unique_ptr<Collective> handshakes, std::shared_ptr<const IpcAbort> abort,
@@ -86,7 +86,7 @@ class IpcSet {
     std::unique_ptr<IpcLinks> links;
     bool usable = false;  // nothing failed or was interrupted
   };
-  // The set is not used any more, but for the destruction of its calls.
+  // The set is not used any more, except for the destruction of its calls.
   Remains end();
 
  private:

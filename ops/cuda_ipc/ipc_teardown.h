@@ -33,7 +33,7 @@ class IpcTeardown {
 class IpcDevice {
  public:
   explicit IpcDevice(std::shared_ptr<StagingQueue> queue) : queue_(std::move(queue)) {}
-  // Waits up to a second for the farewells.
+  // Waits up to a second for the failure notices.
   ~IpcDevice();
   IpcDevice(const IpcDevice&) = delete;
   IpcDevice& operator=(const IpcDevice&) = delete;

@@ -98,9 +98,9 @@ struct HierOptions {
 //   all-gather   where hosts are of equal size and ranks stand in blocks: each rank with those of
 //                its place on the other hosts, then each host's ranks with each other. Else flat.
 //   others       flat: each byte has one receiver, or there are few of them.
-// Results are equal on all ranks in any case. They are those of `flat` bit by bit but for sums of
-// f32, f64 and complex numbers without rank_order, where the order of additions differs. Requires:
-// finished operations of these collectives have left nothing running (host memory).
+// Results are equal on all ranks in any case. They are those of `flat` bit by bit except for sums
+// of f32, f64 and complex numbers without rank_order, where the order of additions differs.
+// Requires: finished operations of these collectives have left nothing running (host memory).
 class HierCollective final : public Collective {
  public:
   // Among the ranks of `flat`, rank r of which is on host host_of[r]; `local` has those of this

@@ -122,7 +122,7 @@ class AdasumOperation final : public Operation {
   std::vector<AdasumProducts> products_;  // by pair and tensor
   std::vector<AdasumProducts> all_products_;
   Buffer result_;
-  // Scatter, one exchange of products a level, gather. Last: they use the rest.
+  // Scatter, one exchange of products per level, gather. Last: they use the rest.
   std::vector<std::unique_ptr<Operation>> operations_;
   std::size_t finished_ = 0;  // operations
   std::size_t level_ = 0;     // whose products are exchanged next

@@ -20,11 +20,11 @@ namespace hvd {
 std::string make_nccl_id(const NcclApi& api);
 
 // A communicator of one rank and device whose calls never wait: begin a call when settled(), it is
-// over when settled() again. Used by the coordinator, but for abort(), check_usable() and
+// over when settled() again. Used by the coordinator, except abort(), check_usable() and
 // deregister().
 class NcclCommunicator {
  public:
-  // Where a communicator stands, and how long it may take to connect (zero = for ever).
+  // Where a communicator stands, and how long it may take to connect (zero = forever).
   struct Place {
     Rank rank = 0;
     int size = 1;

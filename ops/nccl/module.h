@@ -11,7 +11,7 @@
 
 namespace hvd {
 
-// Where a rank stands among those that use NCCL, and how long things may take (zero = for ever).
+// Where a rank stands among those that use NCCL, and how long things may take (zero = forever).
 struct NcclPlace {
   Rank rank = 0;
   int size = 1;

@@ -15,33 +15,33 @@ SelfTransfers::TransferPtr SelfTransfers::add(host::Transfer transfer) {
 }
 
 bool SelfTransfers::withdraw(const TransferPtr& transfer, bool /*for_good*/) noexcept {
-  for (auto& [key, lines] : lines_) {
-    std::erase(lines.sends, transfer);
-    std::erase(lines.receives, transfer);
-  }
+  const auto found = lines_.find({transfer->key.set, transfer->key.tag});
+  if (found == lines_.end()) return true;
+  auto& [sends, receives] = found->second;
+  std::erase(transfer->sends ? sends : receives, transfer);
+  if (sends.empty() && receives.empty()) lines_.erase(found);
   return true;
 }
 
-void SelfTransfers::poll() {
-  for (auto& [key, lines] : lines_) {
-    auto& [sends, receives] = lines;
-    while (!sends.empty() && !receives.empty()) {
-      host::Transfer& send = *sends.front();
-      host::Transfer& receive = *receives.front();
-      if (!host::all_reached(send.ready) || !host::all_reached(receive.ready)) break;
-      send.status = receive.status =
-          host::transfer_mismatch(send.tensor, receive.tensor, 0, 0, send.key.tag);
-      if (send.status.ok() && send.tensor.bytes() != 0) {
-        std::memcpy(receive.tensor.data, send.tensor.data, send.tensor.bytes());
-      }
-      send.settled = receive.settled = true;
-      sends.pop_front();
-      receives.pop_front();
+bool SelfTransfers::done(const host::Transfer& transfer) {
+  if (transfer.settled) return true;
+  const auto found = lines_.find({transfer.key.set, transfer.key.tag});
+  auto& [sends, receives] = found->second;
+  while (!sends.empty() && !receives.empty()) {
+    host::Transfer& send = *sends.front();
+    host::Transfer& receive = *receives.front();
+    if (!host::all_reached(send.ready) || !host::all_reached(receive.ready)) break;
+    send.status = receive.status =
+        host::transfer_mismatch(send.tensor, receive.tensor, 0, 0, send.key.tag);
+    if (send.status.ok() && send.tensor.bytes() != 0) {
+      std::memcpy(receive.tensor.data, send.tensor.data, send.tensor.bytes());
     }
+    send.settled = receive.settled = true;
+    sends.pop_front();
+    receives.pop_front();
   }
-  std::erase_if(lines_, [](const auto& entry) {
-    return entry.second.sends.empty() && entry.second.receives.empty();
-  });
+  if (sends.empty() && receives.empty()) lines_.erase(found);
+  return transfer.settled;
 }
 
 namespace {

@@ -22,9 +22,9 @@ class SelfTransfers {
 
   TransferPtr add(host::Transfer transfer);
   bool withdraw(const TransferPtr& transfer, bool for_good) noexcept;
-  // Copies what can be copied now.
-  void poll();
-  bool done(const host::Transfer& transfer) const { return transfer.settled; }
+  void poll() {}  // nobody else moves anything: done() does
+  // Copies what of its set and tag can be copied now.
+  bool done(const host::Transfer& transfer);
 
  private:
   struct Lines {

@@ -65,7 +65,7 @@ std::vector<Reception::Agent> Reception::serve(std::span<const pollfd> polls, Ti
   return agents;
 }
 
-// False when it is not unauthenticated any more: an agent, or gone.
+// False once it is authenticated, or gone.
 bool Reception::serve(UnauthenticatedPeer& peer, std::vector<Agent>& agents) {
   Connection made;
   std::string why;

@@ -175,7 +175,7 @@ def test_what_may_differ_is_taken_from_rank_0_also_for_groups_of_gradients(by_ha
     assert [output.count(warning) for output in outputs] == [1, 0], outputs
 
 
-# The error is left in a file: with --enable-recovery, mpirun loses some of the last words of ranks.
+# The error is left in a file: with --enable-recovery, mpirun loses some of the ranks' last output.
 MISSED = """
 import os, pathlib
 import horovod_cpp as hvd

@@ -1,4 +1,4 @@
-"""The notebooks of examples/notebooks, executed by a real kernel, as they are but for TIMERS."""
+"""The notebooks of examples/notebooks, executed by a real kernel, as they are except TIMERS."""
 
 import base64
 import json

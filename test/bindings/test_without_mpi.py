@@ -117,19 +117,19 @@ def test_a_port_needs_a_key(by_hand):
         assert "openssl rand" in text and "file:///" in text, text
 
 
-def test_strangers_at_a_port_with_a_key_end_nothing(by_hand):
+def test_unauthenticated_peers_at_a_port_with_a_key_end_nothing(by_hand):
     port = free_port()
     place = {"HVD_RENDEZVOUS": f"tcp://127.0.0.1:{port}", "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
     zero = by_hand.start(PROLOGUE + COLLECTIVES, 0, 2, place)
     while True:
         assert zero.poll() is None, zero.communicate()[0]
         try:
-            strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+            peers = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
             break
         except OSError:
             time.sleep(0.05)
-    strangers[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
-    strangers[1].sendall(b"HVDH" + bytes(200))
+    peers[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
+    peers[1].sendall(b"HVDH" + bytes(200))
     other_key = {**place, "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
     text, _ = refusal(by_hand.start(INIT, 1, 2, other_key))
     assert "PeerLostError" in text and "does not know the key of this job" in text, text
@@ -139,8 +139,8 @@ def test_strangers_at_a_port_with_a_key_end_nothing(by_hand):
     for process in (zero, one):
         assert "fine" in process.communicate(timeout=120)[0]
         assert process.returncode == 0
-    for stranger in strangers:
-        stranger.close()
+    for peer in peers:
+        peer.close()
 
 
 def test_who_listens_at_the_port_first_is_told_no_key(by_hand):

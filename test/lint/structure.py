@@ -328,25 +328,43 @@ OLD_WORDS = [
     (re.compile(r"(?<!here )\bis no (?!longer\b|more\b|such\b)\w"), "is not a ..."),
     (re.compile(r"\b(that|which) (is|are) none\b"), "invalid, malformed"),
     (re.compile(r"\bwhat is no\b"), "invalid, malformed"),
-    (re.compile(r"\b[Ss]ighting|\bfarewell\b|\bdriver seat\b|\blast words\b"),
-     "rank status, shutdown, loop ownership"),
+    (re.compile(r"\bfarewell\b"), "shutdown"),
+]
+# In comments, names and pages too: (a word that was replaced everywhere, what it was replaced by).
+GONE_WORDS = [
+    (re.compile(r"\bfor[ _]ever\b"), "forever"),
+    (re.compile(r"\bbut for\b"), "except"),
+    (re.compile(r"[Ss]tranger"), "unauthenticated peer"),
+    (re.compile(r"[Ss]ighting\b"), "rank status"),
+    (re.compile(r"\blast words\b"), "last output, shutdown"),
+    (re.compile(r"\b[Dd]river[ _]?[Ss]eat|\b[Ss]eats?\b|\bDrivable\b"), "loop ownership"),
+    (re.compile(r"\b[Nn]eighbourhood\b"), "host topology"),
+    (re.compile(r"\b[Tt]ally\b"), "readiness tracker"),
+    (re.compile(r"\bcores_a_rank\b"), "cores_per_rank"),
 ]
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def check_words(root, findings):
-    """Old words in error texts, --help and other literals; comments are read by people."""
-    for folder in SOURCES:
-        for path in sorted((root / folder).rglob("*")):
-            name = path.relative_to(root).as_posix()
-            if path.suffix not in (".h", ".cc", ".cu", ".py") or name.startswith("test/"):
-                continue
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                for literal in LITERAL.findall(line):
-                    for pattern, instead in OLD_WORDS:
-                        if found := pattern.search(literal):
-                            findings.append(f"{name}:{number}: '{found.group()}' in a text for "
-                                            f"people; say: {instead}")
+    """Old words in error texts, --help and other literals, and words that are gone anywhere."""
+    paths = [path for folder in (*SOURCES, "docs") for path in sorted((root / folder).rglob("*"))]
+    for path in (*paths, *sorted(root.glob("*.md"))):
+        name = path.relative_to(root).as_posix()
+        if path.suffix not in (".h", ".cc", ".cu", ".py", ".sh", ".md") or name.startswith("test/lint/"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        for pattern, instead in GONE_WORDS:
+            for found in pattern.finditer(text):
+                number = text.count("\n", 0, found.start()) + 1
+                findings.append(f"{name}:{number}: '{found.group()}'; say: {instead}")
+        if path.suffix in (".md", ".sh") or name.startswith("test/"):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            for literal in LITERAL.findall(line):
+                for pattern, instead in OLD_WORDS:
+                    if found := pattern.search(literal):
+                        findings.append(f"{name}:{number}: '{found.group()}' in a text for "
+                                        f"people; say: {instead}")
 
 
 NAMED_FILE = re.compile(r"(?<![\w./-])\w[\w./-]*\.(?:h|cc|cu)\b(?![\w./-]\w)")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mpirun that lets ranks go on without one that died. It ends with 0 whatever they end with, or not at
-# all, and loses some of their last words, so each leaves both in a file.
+# all, and loses some of their last output, so each leaves both in a file.
 #
 #   recovery.sh COUNT ARGUMENTS..  mpirun ARGUMENTS; COUNT ranks have to end with 0. Shows what all said
 #   recovery.sh rank PROGRAM..     what mpirun starts; HVD_TEST_FOLDER is a folder that the ranks share

@@ -31,7 +31,7 @@ MPIRUN = ["mpirun", "-np", str(RANKS), "--oversubscribe", "--bind-to", "none"]
 LAUNCHERS = {
     "mpirun": MPIRUN,
     # The launcher leaves the survivors alone: our own code has to notice. This mpirun ends with 0
-    # whatever its processes end with, and loses some of their last words, so each leaves both in a
+    # whatever its processes end with, and loses some of their last output, so each leaves both in a
     # file.
     "mpirun-enable-recovery": [*MPIRUN, "--enable-recovery", "bash", "-c",
                                'said=$HVD_TEST_SAID.$OMPI_COMM_WORLD_RANK\n'

@@ -1,5 +1,5 @@
 """Random faults in the middle of a job that has collectives, transfers, process sets and an arena in
-flight: ranks are killed, stopped for ever or for a while, lose their connections, or find /dev/shm full.
+flight: ranks are killed, stopped forever or for a while, lose their connections, or find /dev/shm full.
 Each schedule is drawn from its seed, which is the name of the case.
 
 What has to hold: every survivor gets an error that names a rank at fault, within the job's limits; its

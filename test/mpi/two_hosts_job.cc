@@ -1,5 +1,5 @@
 // A rank of a job on several hosts, started by two_hosts.sh. Its standard output is FILE.rank, as
-// a launcher mixes the lines of ranks and loses their last words.
+// a launcher mixes the lines of ranks and loses their last output.
 //   two_hosts_job FILE results    says where it is and what the collectives gave
 //   two_hosts_job FILE lose RANK  reduces until it is told whom it lost; RANK kills itself
 //   two_hosts_job FILE lose -1    the same while the link goes down

@@ -279,13 +279,7 @@ TEST(HvdrunItself, PrintsThePlanWhenAsked) {
   EXPECT_THAT(result.err, HasSubstr("--bind-to none"));
 }
 
-class ForwardedSignal : public testing::TestWithParam<std::tuple<const char*, int>> {
- protected:
-  void SetUp() override { environment_.set("HOROVOD_CONTROLLER", std::get<0>(GetParam())); }
-
- private:
-  ScopedEnvironment environment_;
-};
+class ForwardedSignal : public SignalCase {};
 
 TEST_P(ForwardedSignal, ReachesEveryRankAndBecomesTheExitCode) {
   const int number = std::get<1>(GetParam());

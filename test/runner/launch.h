@@ -15,11 +15,13 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "runner/process.h"
+#include "test/support/scoped_environment.h"
 
 // Starts the real hvdrun, for tests.
 namespace hvd::runner {
@@ -156,5 +158,14 @@ bool comes_true(Condition condition) {
 inline bool all_gone(const std::vector<pid_t>& pids) {
   return comes_true([&] { return std::none_of(pids.begin(), pids.end(), is_running); });
 }
+
+// What hvdrun does with a signal (the second parameter), with this HOROVOD_CONTROLLER (the first).
+class SignalCase : public testing::TestWithParam<std::tuple<const char*, int>> {
+ protected:
+  void SetUp() override { environment_.set("HOROVOD_CONTROLLER", std::get<0>(GetParam())); }
+
+ private:
+  ScopedEnvironment environment_;
+};
 
 }  // namespace hvd::runner

@@ -183,9 +183,9 @@ TEST(OutputPrinter, KeepsOnlyTheLastStateOfABarAndUnfinishedLines) {
   Screen screen;
   screen.feed(0, "\r10%\r20%\r30%\nlast");
   screen.wait();
-  screen.feed(0, " words");
+  screen.feed(0, " line");
   screen.finish();
-  EXPECT_THAT(screen.printer.last_lines(0), ElementsAre("30%", "last words"));
+  EXPECT_THAT(screen.printer.last_lines(0), ElementsAre("30%", "last line"));
 }
 
 TEST(OutputPrinter, NamesMpirun) {

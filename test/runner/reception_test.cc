@@ -1,4 +1,5 @@
-// Strangers and agents at hvdrun's door, over real sockets and with a clock of the test's own.
+// Unauthenticated peers and agents at hvdrun's port, over real sockets and with a clock of the
+// test's own.
 #include "runner/link/reception.h"
 
 #include <gmock/gmock.h>
@@ -82,51 +83,51 @@ TEST_F(ReceptionTest, LetsInWhoKnowsTheKey) {
 }
 
 TEST_F(ReceptionTest, RefusesAnotherKeyAndARankThatIsNotExpected) {
-  const TcpDescriptor stranger = call("00112233", 1);
+  const TcpDescriptor peer = call("00112233", 1);
   const TcpDescriptor unknown = call(reception_.address().key, 2);
   EXPECT_TRUE(hung_up(unknown));
-  EXPECT_TRUE(hung_up(stranger));
+  EXPECT_TRUE(hung_up(peer));
   EXPECT_TRUE(agents_.empty());
   EXPECT_EQ(reception_.unauthenticated(), 0u);
 }
 
 TEST_F(ReceptionTest, HangsUpOnNonsense) {
-  const TcpDescriptor stranger = connect();
+  const TcpDescriptor peer = connect();
   const std::string http =
       "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything else too\r\n\r\n";
   const auto bytes = std::as_bytes(std::span(http));
-  say(stranger, Bytes(bytes.begin(), bytes.end()));
+  say(peer, Bytes(bytes.begin(), bytes.end()));
   serve();
   EXPECT_EQ(reception_.unauthenticated(), 0u);
-  EXPECT_TRUE(hung_up(stranger));
+  EXPECT_TRUE(hung_up(peer));
 }
 
-TEST_F(ReceptionTest, GivesASilentStrangerALimitedTime) {
-  const TcpDescriptor stranger = connect();
+TEST_F(ReceptionTest, GivesASilentPeerALimitedTime) {
+  const TcpDescriptor peer = connect();
   serve();
   EXPECT_EQ(reception_.unauthenticated(), 1u);
   EXPECT_EQ(reception_.next_deadline(), now_ + Reception::kUnauthenticatedLimit);
   now_ += Reception::kUnauthenticatedLimit;
   serve();
   EXPECT_EQ(reception_.unauthenticated(), 0u);
-  EXPECT_TRUE(hung_up(stranger));
+  EXPECT_TRUE(hung_up(peer));
 }
 
-TEST_F(ReceptionTest, HoldsAFewStrangersAndLetsAgentsPastThem) {
-  std::vector<TcpDescriptor> strangers;
+TEST_F(ReceptionTest, HoldsAFewUnauthenticatedPeersAndLetsAgentsPastThem) {
+  std::vector<TcpDescriptor> peers;
   for (int i = 0; i < 500; ++i) {
-    strangers.push_back(connect());
+    peers.push_back(connect());
     if (i % 50 == 0) serve();
   }
   serve();
   EXPECT_EQ(reception_.unauthenticated(), Reception::kMaxUnauthenticatedPeers + 2);
-  EXPECT_TRUE(hung_up(strangers.front()));
+  EXPECT_TRUE(hung_up(peers.front()));
   const TcpDescriptor agent = call(reception_.address().key, 0);
   EXPECT_EQ(agents_.size(), 1u);
 }
 
 TEST_F(ReceptionTest, RestsWithoutDescriptorsAndFreesOne) {
-  const TcpDescriptor stranger = connect();
+  const TcpDescriptor peer = connect();
   serve();
   const TcpDescriptor agent = connect();
   rlimit before{};
@@ -139,7 +140,7 @@ TEST_F(ReceptionTest, RestsWithoutDescriptorsAndFreesOne) {
   reception_.serve(polls, now_);
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(reception_.unauthenticated(), 0u);
-  EXPECT_TRUE(hung_up(stranger));
+  EXPECT_TRUE(hung_up(peer));
   polls.clear();
   reception_.add_polls(polls);
   EXPECT_EQ(polls[0].fd, -1) << "poll() would return at once, again and again";

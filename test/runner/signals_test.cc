@@ -33,13 +33,7 @@ pid_t parent_of(pid_t pid) {
   return parent;
 }
 
-class PassedSignal : public testing::TestWithParam<std::tuple<const char*, int>> {
- protected:
-  void SetUp() override { environment_.set("HOROVOD_CONTROLLER", std::get<0>(GetParam())); }
-
- private:
-  ScopedEnvironment environment_;
-};
+class PassedSignal : public SignalCase {};
 
 TEST_P(PassedSignal, ReachesEveryRankWhichGoesOn) {
   const int number = std::get<1>(GetParam());

@@ -57,7 +57,7 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
   }
 }
 
-TEST(MessageReader, RefusesAStrangersBytes) {
+TEST(MessageReader, RefusesAnotherProtocol) {
   MessageReader reader;
   const std::string http = "GET / HTTP/1.1\r\n";
   reader.feed(std::as_bytes(std::span(http)));

@@ -51,7 +51,7 @@ void expect_sum(const Member& member, const std::string& what) {
 }
 
 // A ring of pairs: each rank is in two of them, and half of the ranks take them the other way
-// round. Who waited for one before it starts the other would wait for ever.
+// round. Who waited for one before it starts the other would wait forever.
 void overlapping_ones_do_not_deadlock(Collective& collective, Rank rank, int size) {
   std::deque<Member> members;
   for (Rank first = 0; first < size; ++first) {

@@ -111,7 +111,7 @@ void delivers_every_size(ControlPlane& plane, Rank rank, int size) {
                     [](std::uint32_t number) { return kSizes[number]; });
 }
 
-// A sender that waited for its receiver would wait for ever: nobody reads before all have sent.
+// A sender that waited for its receiver would wait forever: nobody reads before all have sent.
 void takes_more_than_a_mailbox_holds(ControlPlane& plane, Rank rank, int size) {
   const auto count = static_cast<std::uint32_t>(30'000 / std::max(1, size - 1));
   exchange_messages(plane, rank, size, count, [](auto number) { return 8 + number % 60; });

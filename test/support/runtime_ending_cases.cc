@@ -90,20 +90,6 @@ class FullCollective final : public ForwardingCollective {
   Buffer allocate_result(std::size_t) override { throw std::bad_alloc(); }
 };
 
-// A real collective of a rank whose exchanged counts arrive changed.
-class LyingCollective final : public ForwardingCollective {
- public:
-  using ForwardingCollective::ForwardingCollective;
-  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
-                                      std::span<std::int64_t> all) override {
-    lies_.assign(mine.size(), -5);
-    return ForwardingCollective::exchange(lies_, all);
-  }
-
- private:
-  std::vector<std::int64_t> lies_;
-};
-
 template <typename Changed>
 std::unique_ptr<Collective> on_rank_1(Rank rank, std::unique_ptr<Collective> inner) {
   if (rank != 1) return inner;

@@ -7,7 +7,7 @@ namespace hvd::test {
 namespace {
 
 constexpr Duration kSecond = std::chrono::seconds(1);
-constexpr int kWakeDelay = 100;  // seconds; warnings alone would go on for ever
+constexpr int kWakeDelay = 100;  // seconds; warnings alone would go on forever
 
 // A submission, an event, a rank that leaves, or a second that passes.
 using Move = std::function<void(LockStepCluster&)>;

@@ -996,7 +996,7 @@ if rank == 0:
     views = _native._GradientViews(like, hvd.global_process_set, "w")
     with pytest.raises(KeyboardInterrupt):
         signal_once_asleep(signal.SIGINT)
-        views.take()  # without Ctrl-C for ever: rank 1 comes after the barrier
+        views.take()  # without Ctrl-C forever: rank 1 comes after the barrier
 hvd.barrier()
 if rank == 1:
     views = _native._GradientViews(like, hvd.global_process_set, "w")

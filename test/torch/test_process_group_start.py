@@ -316,7 +316,7 @@ def test_the_meeting_of_groups_hears_ranks_only_and_ends_when_all_are_there(monk
     monkeypatch.setattr("horovod_cpp._native.size", lambda: 2)
     hub = groups._Hub(b"k" * 32, ["127.0.0.1"])
     host, _, port = hub.address.removeprefix("tcp:").rpartition(":")
-    strangers = [socket.create_connection((host, int(port))) for _ in range(200)]
+    peers = [socket.create_connection((host, int(port))) for _ in range(200)]
     ranks = [wire.connect(hub.address, b"k" * 32) for _ in range(2)]
     ranks[1].send(("mine", [0, 1]))
     assert [rank.receive() for rank in ranks] == [(1, "mine", [0, 1])] * 2
@@ -324,5 +324,5 @@ def test_the_meeting_of_groups_hears_ranks_only_and_ends_when_all_are_there(monk
         socket.create_connection((host, int(port)))
     for rank in ranks:
         rank.send((None, None))
-    for connection in (*strangers, *ranks):
+    for connection in (*peers, *ranks):
         connection.close()

@@ -2,7 +2,7 @@
 
 A call reads its tensors past what is on PyTorch's current stream when it is submitted, and what
 PyTorch puts on the stream that is current in synchronize() finds the results; on the host nothing
-waits for the GPU, but for the copy of results whose sizes the engine learns late on a stream that
+waits for the GPU, except the copy of results whose sizes the engine learns late on a stream that
 is not the default one, and for submitted sends and receives. The engine keeps what it reads and
 writes until the GPU has done so: the caching allocator cannot give that memory to somebody else. It
 is told (record_stream) of memory that comes from one stream and is given back on another; results

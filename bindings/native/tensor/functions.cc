@@ -342,9 +342,10 @@ void bind_places(py::module_& m) {
 void bind_joins(py::module_& m) {
   const auto first = kAxis = 0;
   for (const auto& [name, join] : {std::pair("cat", &cat), std::pair("concat", &concat)}) {
-    def_axis(m, name, given(join), "Tensors joined along an axis.",
-             Arg("parts", "Tensors of one dtype and of shapes that are equal but for the axis."),
-             first, ReleaseGil(), kNew, Invalid{"shapes or dtypes do not fit, or there is none."});
+    def_axis(
+        m, name, given(join), "Tensors joined along an axis.",
+        Arg("parts", "Tensors of one dtype and of shapes that are equal except along the axis."),
+        first, ReleaseGil(), kNew, Invalid{"shapes or dtypes do not fit, or there is none."});
   }
   def_axis(m, "stack", given(&stack), "Tensors of one shape joined along a new axis.",
            Arg("parts", "Tensors of one shape and dtype."), first, ReleaseGil(),
@@ -395,7 +396,7 @@ void bind_arrangement(py::module_& m) {
       Arg("sizes", "extent of each part but perhaps the last, or a list that adds up to the axis."),
       first, ReleaseGil(), Returns{"A list of views."}, Invalid{"sizes do not fit the shape."});
   def_axis(m, "chunk", given(&chunk),
-           "Views of parts of equal size along an axis, but for the last.", kA,
+           "Views of parts of equal size along an axis, except the last.", kA,
            Arg("count", "how many at most."), first, ReleaseGil(), Returns{"A list of views."},
            Invalid{"``count`` is below 1, or there is no such axis."});
   define(

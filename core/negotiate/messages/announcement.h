@@ -96,6 +96,7 @@ template <typename Io>
 void serialize(Io& io, Fields<Io, Joining>& joining);
 
 // The reader reuses the storage of `announcement`, and expects the end of the message behind it.
+// Throws PeerLostError on a malformed message.
 template <typename Io>
 void serialize(Io& io, Fields<Io, Announcement>& announcement);
 

@@ -132,7 +132,7 @@ Tensor cat(const std::vector<Tensor>& parts, std::int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& a, std::int64_t size, std::int64_t axis = 0);
 std::vector<Tensor> split(const Tensor& a, const std::vector<std::int64_t>& sizes,
                           std::int64_t axis = 0);
-// At most `count` views of equal size, but for the last.
+// At most `count` views of equal size, except the last.
 std::vector<Tensor> chunk(const Tensor& a, std::int64_t count, std::int64_t axis = 0);
 
 // A copy with the order along each of the axes reversed.

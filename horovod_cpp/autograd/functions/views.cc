@@ -21,7 +21,7 @@ Tensor recorded(const Tensor& input, Tensor result, const char* name, Function b
   return autograd::mapped(input, std::move(result), name, std::move(backward));
 }
 
-// A tensor of `shape` that is zero but for the part that `view` shows.
+// A tensor of `shape` that is zero except in the part that `view` shows.
 template <typename View>
 Tensor embedded(const Shape& shape, const Tensor& part, const char* name, View view) {
   Tensor result = Tensor::zeros(shape, part.dtype(), part.device());

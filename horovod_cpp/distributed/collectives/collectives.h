@@ -132,7 +132,7 @@ CollectiveHandle isend(const Tensor& tensor, int to, const PointToPointOptions& 
 void recv(const Tensor& tensor, int from, const PointToPointOptions& options = {});
 CollectiveHandle irecv(const Tensor& tensor, int from, const PointToPointOptions& options = {});
 
-// -- gradients that are zero but for some rows, as Horovod reduces them: the ranks gather row
+// -- gradients that are zero except in some rows, as Horovod reduces them: the ranks gather row
 // numbers and values, so that what travels grows with the rows that were read, not with the table
 
 // The reduced gradient of a call that start_sparse_allreduce() began with these options.

@@ -16,7 +16,7 @@
 // What the collectives share: from tensors to submissions, and from their handles to results.
 namespace hvd {
 
-// What a call asks for, but for its tensors.
+// What a call asks for, except its tensors.
 struct CallSpec {
   CollectiveKind kind = CollectiveKind::kAllreduce;
   ProcessSet set = {};

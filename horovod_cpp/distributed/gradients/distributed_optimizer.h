@@ -46,7 +46,7 @@ struct DistributedOptions {
   bool sparse_as_dense = false;
   // From the second synchronize() on gradients lie in memory that the ranks share (in reverse
   // parameter order, about that of backward), or on a GPU in NCCL's, and are reduced there instead
-  // of being packed and unpacked; the results are the same bits (but for the order in which NCCL
+  // of being packed and unpacked; the results are the same bits (except for the order in which NCCL
   // adds, which is its own). All ranks of the set must make the optimizer, none waits. Where there
   // is no such memory, with compression and with Adasum gradients lie in memory of their own.
   bool gradient_as_bucket_view = true;

@@ -54,7 +54,7 @@ bool needs_reducer(const DistributedOptions& options);
 // all ranks agree on that: ReductionSchedule. One thread.
 class GradientReducer {
  public:
-  // `options` are checked, but for their groups: `groups` has numbers of parameters. `owner`: the
+  // `options` are checked, except their groups: `groups` has numbers of parameters. `owner`: the
   // class that reduces, for messages. UnsupportedError: see expect_served().
   GradientReducer(std::shared_ptr<GradientAccess> gradients, const DistributedOptions& options,
                   const GradientBuckets& groups = {}, std::string owner = "DistributedOptimizer");

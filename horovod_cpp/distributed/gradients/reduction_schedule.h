@@ -77,7 +77,7 @@ class ReductionSchedule {
   std::vector<std::uint8_t> vote(const std::vector<bool>& trained);
   // Whether this rank's votes are more than quiet().
   bool has_news(std::span<const std::uint8_t> votes) const;
-  // What all ranks' votes come to if no rank has_news(), but for kUsed of members.
+  // What all ranks' votes come to if no rank has_news(), except kUsed of members.
   std::vector<std::uint8_t> quiet() const;
   // Those for a late round, in order.
   static std::vector<std::size_t> late(std::span<const std::uint8_t> votes);

@@ -111,8 +111,8 @@ TEST(FaultOf, ChecksDefinitionsOfSets) {
   EXPECT_EQ(add({0, 3}), "");
   EXPECT_EQ(add({}), "a process set has at least one rank");
   EXPECT_EQ(add({1, 1}), "the ranks [1, 1] are not ascending");
-  EXPECT_EQ(add({2, 4}), "the ranks [2, 4] are not in a world of 4");
-  EXPECT_EQ(add({-1, 2}), "the ranks [-1, 2] are not in a world of 4");
+  EXPECT_EQ(add({2, 4}), "rank 4 is not in a world of 4");
+  EXPECT_EQ(add({-1, 2}), "rank -1 is not in a world of 4");
   const auto remove = [&](std::vector<std::int32_t> numbers) {
     return fault_of(change(CollectiveKind::kRemoveSet, std::move(numbers)), sets);
   };

@@ -10,10 +10,10 @@ using std::chrono::seconds;
 constexpr Duration kWakeDelay = seconds(15);
 
 RankStatus answer(Rank rank, std::uint64_t ask) {
-  RankStatus sighting;
-  sighting.rank = rank;
-  sighting.ask = ask;
-  return sighting;
+  RankStatus status;
+  status.rank = rank;
+  status.ask = ask;
+  return status;
 }
 
 TEST(RankStatuses, WhoWasNeverAskedIsNotSilent) {

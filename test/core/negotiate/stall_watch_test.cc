@@ -24,7 +24,7 @@ struct Node {
   explicit Node(Rank rank) : tree(test::trees_of({0, 0, 0, 1})[static_cast<std::size_t>(rank)]) {}
 
   void announce(const std::string& name) {
-    tally.add(Variants{{gradient(name), tree.rank, 1}}, ReadinessTracker::kSelf, 0, complete);
+    tracker.add(Variants{{gradient(name), tree.rank, 1}}, ReadinessTracker::kSelf, 0, complete);
   }
   // A batch of `name` runs, if there is one.
   StallWatch::Findings tick(int second, const std::string& name = "") {
@@ -38,9 +38,9 @@ struct Node {
   Tree tree;
   ResponseCache cache;
   ProcessSets sets{4};
-  ReadinessTracker tally{tree, cache, sets};
+  ReadinessTracker tracker{tree, cache, sets};
   NegotiationSettings settings{.stall_warning = seconds(60), .stall_limit = seconds(120)};
-  StallWatch watch{tree, tally, sets, settings};
+  StallWatch watch{tree, tracker, sets, settings};
   Announcement complete;
   std::vector<MissingRanks> absences;
   bool waits = false;
@@ -107,11 +107,11 @@ TEST(StallDiagnosis, SaysWhatEachMissingRankDoes) {
   StallDiagnosis& diagnosis = node.watch.diagnosis();
   diagnosis.tick(at(0));
   diagnosis.asked();
-  RankStatus sighting;
-  sighting.rank = 1;
-  sighting.ask = 1;
-  sighting.where = "train.py:12";
-  diagnosis.take(sighting);
+  RankStatus status;
+  status.rank = 1;
+  status.ask = 1;
+  status.where = "train.py:12";
+  diagnosis.take(status);
   diagnosis.tick(at(100));
   const std::string body = diagnosis.of_names({{"w", 1, seconds(60)}}).body();
   EXPECT_THAT(body, HasSubstr("busy outside the engine; nothing submitted yet"));
@@ -121,7 +121,7 @@ TEST(StallDiagnosis, SaysWhatEachMissingRankDoes) {
 
 TEST(StallDiagnosis, BlamesNobodyForAnExpectedWaitForRankZero) {
   Node node(1);
-  StallDiagnosis diagnosis(node.tree, node.tally, node.sets, node.settings);
+  StallDiagnosis diagnosis(node.tree, node.tracker, node.sets, node.settings);
   diagnosis.expect_wait_for_root(at(50));
   diagnosis.tick(at(10));
   EXPECT_TRUE(diagnosis.expects_root());

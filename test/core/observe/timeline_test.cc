@@ -14,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "core/base/deadlines.h"
 #include "core/base/status.h"
 #include "test/core/observe/observed_batches.h"
 #include "test/core/observe/trace_check.h"
@@ -200,7 +201,14 @@ TEST_F(TimelineTest, MalformedBlocksAreRefused) {
     zero.receive({1, std::nullopt, altered});
   }
   live(zero, {"own"}, 1);
+  one.observed(false);
+  Bytes last;
+  one.collect(last);
+  last.push_back(std::byte{0xff});
+  zero.receive({1, std::nullopt, last});
+  const TimePoint start = Clock::now();
   zero.stop();
+  EXPECT_LT(Clock::now() - start, kTimelineLimit) << "it waited for what rank 1 has said";
   EXPECT_EQ(spans_of(read(), 0, "own").size(), 3u);
 }
 

@@ -1,3 +1,6 @@
+// Arenas of simulated ranks, who copy: what ranks agree on, as the places that collectives are told
+// show. That memory is reduced in place is in test/support/collective_arena_cases.cc, which the
+// contracts of the backends run.
 #include "core/runtime/arena.h"
 
 #include <gmock/gmock.h>

@@ -252,20 +252,6 @@ TEST(FailureOfOneRank, ABatchThatEndsBesideOneThatFailsIsOver) {
   for (const Handle& handle : fails) EXPECT_THROW(handle.wait(), Error);
 }
 
-// A real collective of a rank whose exchanged counts arrive changed.
-class LyingCollective final : public test::ForwardingCollective {
- public:
-  using ForwardingCollective::ForwardingCollective;
-  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
-                                      std::span<std::int64_t> all) override {
-    lies_.assign(mine.size(), -5);
-    return ForwardingCollective::exchange(lies_, all);
-  }
-
- private:
-  std::vector<std::int64_t> lies_;
-};
-
 TEST(FailureOfOneRank, CountsThatLieStopEveryRankBeforeAnythingIsAllocated) {
   const std::vector<std::function<Submission(Rank)>> calls = {
       [](Rank) { return allgather("lie", shared<float>({1}), 1); },
@@ -280,7 +266,7 @@ TEST(FailureOfOneRank, CountsThatLieStopEveryRankBeforeAnythingIsAllocated) {
   for (const auto& call : calls) {
     SimRanks ranks(3, {}, {}, [](Rank rank, std::unique_ptr<Collective> inner) {
       if (rank != 1) return inner;
-      return std::unique_ptr<Collective>(std::make_unique<LyingCollective>(std::move(inner)));
+      return std::unique_ptr<Collective>(std::make_unique<test::LyingCollective>(std::move(inner)));
     });
     run_ranks(3, [&](Rank rank) {
       try {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/ports/collective.h"
 
@@ -61,6 +62,20 @@ class ForwardingCollective : public Collective {
 
  private:
   std::unique_ptr<Collective> inner_;
+};
+
+// A real collective of a rank whose exchanged counts arrive changed.
+class LyingCollective final : public ForwardingCollective {
+ public:
+  using ForwardingCollective::ForwardingCollective;
+  std::unique_ptr<Operation> exchange(std::span<const std::int64_t> mine,
+                                      std::span<std::int64_t> all) override {
+    lies_.assign(mine.size(), -5);
+    return ForwardingCollective::exchange(lies_, all);
+  }
+
+ private:
+  std::vector<std::int64_t> lies_;
 };
 
 }  // namespace hvd::test

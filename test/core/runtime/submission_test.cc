@@ -211,7 +211,7 @@ TEST(CheckSubmission, WantsAscendingRanksOfTheWorldForAProcessSet) {
   EXPECT_EQ(complaint(test::add_set("s", {})), "'s': a process set has at least one rank");
   EXPECT_EQ(complaint(test::add_set("s", {1, 0})), "'s': the ranks [1, 0] are not ascending");
   EXPECT_EQ(complaint(test::add_set("s", {1, 1})), "'s': the ranks [1, 1] are not ascending");
-  EXPECT_EQ(complaint(test::add_set("s", {0, 2})), "'s': the ranks [0, 2] are not in a world of 2");
+  EXPECT_EQ(complaint(test::add_set("s", {0, 2})), "'s': rank 2 is not in a world of 2");
   EXPECT_EQ(complaint(test::remove_set("s", 0)), "'s': the world cannot be removed");
   EXPECT_EQ(complaint(test::in_set(4, test::add_set("s", {0})), {4, {0, 1}}),
             "'s@4': process sets are added and removed by the world");

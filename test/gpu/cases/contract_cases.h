@@ -19,7 +19,7 @@ std::unique_ptr<Collective> on_device(std::unique_ptr<Collective> inner, Rank ra
 std::unique_ptr<Collective> or_on_host(std::unique_ptr<Collective> nccl,
                                        std::unique_ptr<Collective> host);
 
-// The cases but for three: NCCL wants operations of all sets in one order on all ranks, which the
+// The cases except three: NCCL wants operations of all sets in one order on all ranks, which the
 // engine gives it (Executor::lane_of); all ranks have to stay until a communicator of theirs is
 // made; and it scales halves as halves, where the host does in f32.
 std::vector<CollectiveCase> nccl_contract();

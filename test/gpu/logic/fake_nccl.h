@@ -40,7 +40,7 @@ class FakeNccl {
   bool copies = false;          // a world of one rank: collectives copy from input to output
   double scale = 0;             // the scalar given to ncclRedOpCreatePreMulSum
   int blocking = -1;            // of the last configuration
-  std::vector<NcclCall> calls;  // but for those of version, errors and states
+  std::vector<NcclCall> calls;  // except those of version, errors and states
 
   std::vector<std::string> names() const;
   std::vector<NcclCall> named(const std::string& name) const;

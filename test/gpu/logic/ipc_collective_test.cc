@@ -199,8 +199,7 @@ TEST_F(Ipc, ADeviceThatHangsIsNotWaitedForForEver) {
   expect_second_fails(2, [&](SimWorld&, Collective& collective, Rank) {
     host_cuda().hangs = true;
     ready.arrive_and_wait();
-    EXPECT_THROW(sums_ones(collective, 2, 50'000), StalledError)
-        << "the host is not ahead for ever";
+    EXPECT_THROW(sums_ones(collective, 2, 50'000), StalledError) << "the host is not ahead forever";
   });
 }
 

@@ -299,7 +299,7 @@ TEST_F(Queue, ACallThatNcclDoesNotBeginIsAborted) {
   queue_.watch(Clock::now() + std::chrono::seconds(599));
   try {
     queue_.watch(Clock::now() + std::chrono::seconds(601));
-    FAIL() << "it may take for ever";
+    FAIL() << "it may take forever";
   } catch (const StalledError& error) {
     EXPECT_THAT(error.what(), HasSubstr("beginning a call on CUDA device 0 for 60"));
   }
@@ -350,7 +350,7 @@ TEST_F(Queue, WorkThatTakesTooLongIsAborted) {
   queue_.watch(Clock::now() + std::chrono::seconds(599));
   try {
     queue_.watch(Clock::now() + std::chrono::seconds(601));
-    FAIL() << "it may take for ever";
+    FAIL() << "it may take forever";
   } catch (const StalledError& error) {
     EXPECT_THAT(error.what(), HasSubstr("CUDA device 0 for 60"));
     EXPECT_THAT(error.what(), HasSubstr("rank 1 of 2"));

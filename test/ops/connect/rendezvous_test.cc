@@ -123,7 +123,7 @@ TEST_P(RendezvousAt, ASecondRankZeroIsRefusedAtOnce) {
   });
 }
 
-TEST_P(RendezvousAt, AKeyKeepsStrangersOutAndTheJobGoesOn) {
+TEST_P(RendezvousAt, AKeyKeepsOtherJobsOutAndTheJobGoesOn) {
   std::atomic<bool> refused = false;
   run_ranks(3, [&](int i) {
     if (i == 2) {
@@ -139,14 +139,14 @@ TEST_P(RendezvousAt, AKeyKeepsStrangersOutAndTheJobGoesOn) {
 }
 
 // Whose key is another is of another job for sure, however wrong the rest is.
-TEST_P(RendezvousAt, NothingThatAStrangerSaysEndsTheMeeting) {
+TEST_P(RendezvousAt, NothingThatAnUnauthenticatedPeerSaysEndsTheMeeting) {
   std::atomic<int> refused = 0;
-  const std::vector<Meeting> strangers = {
+  const std::vector<Meeting> peers = {
       meeting(9, 10, "the key of another job"), meeting(1, 3, "the key of another job"),
       meeting(1, 2, "the key of another job"), meeting(1, 2, std::string(2, 'x'))};
-  run_ranks(2 + static_cast<int>(strangers.size()), [&](int i) {
+  run_ranks(2 + static_cast<int>(peers.size()), [&](int i) {
     if (i >= 2) {
-      EXPECT_THAT(outcome(strangers[static_cast<std::size_t>(i) - 2]).message(),
+      EXPECT_THAT(outcome(peers[static_cast<std::size_t>(i) - 2]).message(),
                   HasSubstr("does not know the key of this job"));
       ++refused;
       return;
@@ -251,7 +251,7 @@ Handshake caller(Rank rank, const std::string& key) {
                            {.service = HandshakeService::kRendezvous, .to = 0}, rank);
 }
 
-// Two ranks meet while `strangers` do what they do.
+// Two ranks meet while unauthenticated peers do what they do.
 void expect_a_meeting(Rendezvous& host, const MeetingPoint& point) {
   run_ranks(2, [&](Rank rank) {
     if (rank == 0) {
@@ -263,23 +263,23 @@ void expect_a_meeting(Rendezvous& host, const MeetingPoint& point) {
   });
 }
 
-TEST(RendezvousServer, StrangersGarbageAndCutMessagesDoNotDisturbIt) {
+TEST(RendezvousServer, GarbageAndCutMessagesDoNotDisturbIt) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   const Bytes hello = caller(1, "another key").take_output();
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> peers;
   for (std::size_t cut = 0; cut <= hello.size(); ++cut) {
-    strangers.push_back(connected(point));
-    say(strangers.back(), std::span(hello).first(cut));  // and nothing more
+    peers.push_back(connected(point));
+    say(peers.back(), std::span(hello).first(cut));  // and nothing more
   }
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {
     Bytes altered = hello;
     altered[random() % altered.size()] ^= static_cast<std::byte>(1 + random() % 255);
     altered.resize(random() % 300);
-    strangers.push_back(connected(point));
-    say(strangers.back(), altered);
-    if (i % 2 == 0) strangers.back().reset();
+    peers.push_back(connected(point));
+    say(peers.back(), altered);
+    if (i % 2 == 0) peers.back().reset();
   }
   expect_a_meeting(*host, point);
 }
@@ -288,10 +288,10 @@ TEST(RendezvousServer, StrangersGarbageAndCutMessagesDoNotDisturbIt) {
 TEST(RendezvousServer, WithoutTheKeyNobodyIsARank) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> peers;
   for (const RendezvousHello& hello : {RendezvousHello{2, 77}, RendezvousHello{9, 77}}) {
     for (const Rank rank : {1, 9}) {
-      strangers.push_back(connected(point));
+      peers.push_back(connected(point));
       Bytes all = caller(rank, "another key").take_output();
       all.resize(all.size() + kConfirmBytes);
       ByteWriter out(all);
@@ -299,17 +299,17 @@ TEST(RendezvousServer, WithoutTheKeyNobodyIsARank) {
       out.put(FrameType::kHello);
       out.put(static_cast<std::uint32_t>(payload.size()));
       all.insert(all.end(), payload.begin(), payload.end());
-      say(strangers.back(), all);
+      say(peers.back(), all);
     }
   }
   expect_a_meeting(*host, point);
 }
 
-TEST(RendezvousServer, StrangersThatNeverStopTalkingDoNotMoveTheDeadline) {
+TEST(RendezvousServer, PeersThatNeverStopTalkingDoNotMoveTheDeadline) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   std::atomic<bool> over = false;
-  std::thread stranger([&] {
+  std::thread peer([&] {
     while (!over) {
       std::string why;  // once the host has given up, nobody takes what comes
       if (const UniqueFd fd = connect_to(point, why)) ::send(fd.get(), "H", 1, MSG_NOSIGNAL);
@@ -317,14 +317,14 @@ TEST(RendezvousServer, StrangersThatNeverStopTalkingDoNotMoveTheDeadline) {
   });
   const Status status = status_of([&] { host->all_gather("a", in(kSoon)); });
   over = true;
-  stranger.join();
+  peer.join();
   EXPECT_EQ(status.code(), StatusCode::kStalled);
 }
 
-TEST(RendezvousServer, ACrowdOfSilentStrangersPushesNoRankOut) {
+TEST(RendezvousServer, ACrowdOfSilentPeersPushesNoRankOut) {
   const MeetingPoint point = unix_point();
   const auto host = attend({point, 0, 3, ""}, in(kPlenty));
-  std::vector<UniqueFd> strangers;
+  std::vector<UniqueFd> peers;
   std::atomic<bool> crowded = false;
   run_ranks(3, [&](Rank rank) {
     if (rank == 0) {
@@ -333,7 +333,7 @@ TEST(RendezvousServer, ACrowdOfSilentStrangersPushesNoRankOut) {
     }
     while (rank == 2 && !crowded) std::this_thread::yield();
     const auto others = attend({point, rank, 3, ""}, in(kPlenty));
-    for (int i = 0; rank == 1 && i < 300; ++i) strangers.push_back(connected(point));
+    for (int i = 0; rank == 1 && i < 300; ++i) peers.push_back(connected(point));
     if (rank == 1) crowded = true;
     EXPECT_EQ(others->all_gather("x", in(kPlenty)).size(), 3u);
   });

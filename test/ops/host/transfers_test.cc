@@ -10,6 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "test/support/fence_gate.h"
+
 namespace hvd::host::test {
 namespace {
 
@@ -89,14 +91,6 @@ class MemoryLink final : public TransferLink {
   Direction* in_;
 };
 
-// Reached when it is told so.
-class Gate final : public Fence::State {
- public:
-  bool reached() override { return open; }
-  void wait() override {}
-  bool open = false;
-};
-
 class TransfersGivenUp : public testing::Test {
  protected:
   std::shared_ptr<Transfer> send(float& value) { return sender_.add(transfer(true, value, {})); }
@@ -159,7 +153,7 @@ TEST_F(TransfersGivenUp, InItsLastLookItWaitsForTheNextSendIfNoneOvertookIt) {
 }
 
 TEST_F(TransfersGivenUp, OvertakenBeforeItIsReadyItFails) {
-  const auto gate = std::make_shared<Gate>();
+  const auto gate = std::make_shared<hvd::test::FenceGate>();
   const auto first_send = send(sent_[0]);
   const auto second_send = send(sent_[1]);
   const auto first = receive(received_[0], {Fence(gate)});
@@ -177,7 +171,7 @@ TEST_F(TransfersGivenUp, OvertakenBeforeItIsReadyItFails) {
 }
 
 TEST_F(TransfersGivenUp, BeforeItIsReadyItWaitsForTheNextSend) {
-  const auto gate = std::make_shared<Gate>();
+  const auto gate = std::make_shared<hvd::test::FenceGate>();
   const auto given_up = send(sent_[0]);
   const auto waiting = receive(received_[0], {Fence(gate)});
   sender_.poll();

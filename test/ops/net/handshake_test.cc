@@ -181,10 +181,10 @@ TEST_F(Handshakes, AreForThoseWhomTheListenerWants) {
 }
 
 // A refusal is believed only of who knows the key: nobody else can turn a rank away.
-TEST_F(Handshakes, RefusalsOfStrangersAreNone) {
+TEST_F(Handshakes, RefusalsOfUnauthenticatedPeersDoNotCount) {
   Handshake a = caller();
-  Handshake stranger = Handshake::listener(draw_key(), {kTerms.service, 9, kTerms.to}, {});
-  talk(a, stranger);
+  Handshake peer = Handshake::listener(draw_key(), {kTerms.service, 9, kTerms.to}, {});
+  talk(a, peer);
   EXPECT_EQ(a.fault(), Fault::kKey);
 }
 

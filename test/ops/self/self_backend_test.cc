@@ -5,12 +5,14 @@
 #include "core/base/status.h"
 #include "test/support/collective_contract.h"
 #include "test/support/control_plane_contract.h"
+#include "test/support/fence_gate.h"
 #include "test/support/typed_array.h"
 
 namespace hvd {
 namespace {
 
 using test::CollectiveCase;
+using test::FenceGate;
 using test::TypedArray;
 
 class SelfCollectiveContract : public testing::TestWithParam<CollectiveCase> {};
@@ -24,16 +26,8 @@ INSTANTIATE_TEST_SUITE_P(Port, SelfCollectiveContract,
                          testing::ValuesIn(test::collective_contract()),
                          [](const auto& given) { return given.param.name; });
 
-// A fence that the test reaches.
-class Gate final : public Fence::State {
- public:
-  bool reached() override { return open; }
-  void wait() override {}
-  bool open = false;
-};
-
 TEST(SelfCollective, StartsNothingBeforeTheFenceIsReached) {
-  const auto gate = std::make_shared<Gate>();
+  const auto gate = std::make_shared<FenceGate>();
   SelfCollective collective;
   collective.after(Fence(gate));
   TypedArray input(DType::kF32, std::vector<double>{2, 4});
@@ -77,7 +71,7 @@ TEST(SelfCollective, AbortFailsWhatHasNotRun) {
 }
 
 TEST(SelfCollective, TransfersNothingBeforeTheFenceIsReached) {
-  const auto gate = std::make_shared<Gate>();
+  const auto gate = std::make_shared<FenceGate>();
   SelfCollective collective;
   TypedArray from(DType::kF32, std::vector<double>{3});
   TypedArray to(DType::kF32, 1);

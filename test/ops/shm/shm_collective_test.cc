@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Abort, ShmCollectiveContract,
                                             ::testing::Values(collective_abort_contract())),
                          name_of_case);
 
-// Looks only when it was rung: whoever is not told of what it waits for waits for ever.
+// Looks only when it was rung: whoever is not told of what it waits for waits forever.
 void finish_when_rung(const Operations& operations, Doorbell bell) {
   const TimePoint deadline = Clock::now() + std::chrono::seconds(30);
   for (;;) {

@@ -209,13 +209,13 @@ void be_a_rank(Rank rank, const std::shared_ptr<SharedMemory>& memory, Record& r
                         {ProcessHandle(record.processes[0]), ProcessHandle(record.processes[1]),
                          ProcessHandle(record.processes[2])});
   if (rank == 2) {
-    for (Rank to : {0, 1}) plane.send(to, text_message("last words"));
+    for (Rank to : {0, 1}) plane.send(to, text_message("the last"));
     raise(SIGKILL);
   }
   const TimePoint start = Clock::now();
   try {
     const Message message = test::next_message(plane);
-    if (message.bytes != text_message("last words")) return;
+    if (message.bytes != text_message("the last")) return;
     test::next_message(plane);
   } catch (const LostRankError& error) {
     record.lost[rank] = error.rank();

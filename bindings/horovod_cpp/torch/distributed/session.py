@@ -35,7 +35,7 @@ _PLACE = {"HVD_RENDEZVOUS": re.compile(r"unix:hvd-[0-9]+-[0-9a-f]{32}"),
           "HVD_RENDEZVOUS_KEY": re.compile(r"[0-9a-f]{32}")}
 _PROBE = 10.0  # seconds that one address of rank 0 is tried
 
-_STRANGERS = ("", "torchrun", "Slurm")  # through PyTorch's store the ranks meet without them
+_THROUGH_STORE = ("", "torchrun", "Slurm")  # launchers whose ranks meet through PyTorch's store
 
 _current: "Session | None" = None
 _begun_here = False  # the engine that runs
@@ -126,7 +126,7 @@ def _start(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Non
     deadline = time.monotonic() + seconds_of(timeout)  # of all that follows together
     launcher, its_rank, its_size = _native._launch_info()
     place: dict[str, str] = {}
-    if launcher not in _STRANGERS and its_size != 1:
+    if launcher not in _THROUGH_STORE and its_size != 1:
         _check_place(launcher, its_rank, its_size, rank, size)
     else:
         place = _meeting(store, rank, size, deadline)

@@ -199,5 +199,5 @@ def for_native_code(work: Work) -> Any:
 
 
 def seconds_of(timeout: datetime.timedelta) -> float:
-    """A timedelta in seconds: at least one millisecond, at most 30 years, which are for ever."""
+    """A timedelta in seconds: at least one millisecond, at most 30 years, which are forever."""
     return min(max(timeout / datetime.timedelta(seconds=1), 0.001), 1e9)

@@ -274,7 +274,7 @@ class Job {
         ASSERT_TRUE(calls[r].emplace(name, std::move(call)).second) << name << " twice";
       }
     }
-    ASSERT_EQ(calls[0].size(), calls[1].size()) << "a rank waits for ever";
+    ASSERT_EQ(calls[0].size(), calls[1].size()) << "a rank waits forever";
     for (auto& [name, call] : calls[0]) {
       ASSERT_TRUE(calls[1].contains(name)) << name;
       const Call& other = calls[1].at(name);

@@ -1,4 +1,4 @@
-// What a rank meets at its door that is no rank, or one that breaks off.
+// Unauthenticated peers at the port of a rank, and ranks that break off.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using test::text_message;
 using testing::HasSubstr;
 
 // A door at rank 0 of three ranks; rank 1 is real, rank 2 is what a test makes of it.
-class TcpStrangers : public testing::Test {
+class TcpPeers : public testing::Test {
  protected:
   void expect_the_job_goes_on() {
     one_->send(0, text_message("still here"));
@@ -54,7 +54,7 @@ class TcpStrangers : public testing::Test {
   std::unique_ptr<TcpControlPlane> one_ = world_.plane(1);
 };
 
-TEST_F(TcpStrangers, AreRefusedWithoutTheKey) {
+TEST_F(TcpPeers, AreRefusedWithoutTheKey) {
   RawSocket raw(port());
   Handshake handshake = caller(2, 0, draw_key());
   raw.write(handshake.take_output());
@@ -65,7 +65,7 @@ TEST_F(TcpStrangers, AreRefusedWithoutTheKey) {
   expect_the_job_goes_on();
 }
 
-TEST_F(TcpStrangers, AreRefusedWithTheKeyButNoSuchRank) {
+TEST_F(TcpPeers, AreRefusedWithTheKeyButNoSuchRank) {
   for (const auto& [from, to] :
        {std::pair(3, 0), std::pair(-1, 0), std::pair(0, 0), std::pair(2, 1)}) {
     RawSocket raw(port());
@@ -79,7 +79,7 @@ TEST_F(TcpStrangers, AreRefusedWithTheKeyButNoSuchRank) {
 }
 
 // What was said to the door of one rank opens no other.
-TEST_F(TcpStrangers, CannotUseWhatARankSaidElsewhere) {
+TEST_F(TcpPeers, CannotUseWhatARankSaidElsewhere) {
   RawSocket listens(port());
   Handshake rank = caller(2, 0, world_.key);
   const Bytes hello = rank.take_output();
@@ -94,7 +94,7 @@ TEST_F(TcpStrangers, CannotUseWhatARankSaidElsewhere) {
   expect_the_job_goes_on();
 }
 
-TEST_F(TcpStrangers, AreRefusedWhenTheySpeakSomethingElse) {
+TEST_F(TcpPeers, AreRefusedWhenTheySpeakSomethingElse) {
   RawSocket http(port());
   http.write(text_message("GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n"));
   EXPECT_TRUE(http.is_closed());
@@ -107,7 +107,7 @@ TEST_F(TcpStrangers, AreRefusedWhenTheySpeakSomethingElse) {
   expect_the_job_goes_on();
 }
 
-TEST_F(TcpStrangers, ThatSayNothingKeepNobodyOut) {
+TEST_F(TcpPeers, ThatSayNothingKeepNobodyOut) {
   std::deque<RawSocket> silent;
   for (std::size_t i = 0; i < 3 * TcpNetwork::kMaxUnauthenticatedPeers; ++i)
     silent.emplace_back(port());
@@ -115,7 +115,7 @@ TEST_F(TcpStrangers, ThatSayNothingKeepNobodyOut) {
   EXPECT_TRUE(silent.front().is_closed()) << "the oldest ones make room";
 }
 
-TEST_F(TcpStrangers, ThatSayHelloAndNothingElseKeepNobodyOut) {
+TEST_F(TcpPeers, ThatSayHelloAndNothingElseKeepNobodyOut) {
   std::deque<RawSocket> idle;
   for (std::size_t i = 0; i < 3 * TcpNetwork::kMaxUnauthenticatedPeers; ++i) {
     idle.emplace_back(port());
@@ -126,7 +126,7 @@ TEST_F(TcpStrangers, ThatSayHelloAndNothingElseKeepNobodyOut) {
   EXPECT_TRUE(idle.front().is_closed()) << "the oldest ones make room";
 }
 
-TEST_F(TcpStrangers, HaveALimitedTimeToProveTheirName) {
+TEST_F(TcpPeers, HaveALimitedTimeToProveTheirName) {
   RawSocket silent(port());
   RawSocket half(port());
   Bytes hello = caller(2, 0, world_.key).take_output();
@@ -140,7 +140,7 @@ TEST_F(TcpStrangers, HaveALimitedTimeToProveTheirName) {
   expect_the_job_goes_on();
 }
 
-TEST_F(TcpStrangers, BecomeNoRankBeforeTheyConfirm) {
+TEST_F(TcpPeers, BecomeNoRankBeforeTheyConfirm) {
   RawSocket raw(port());
   raw.write(caller(2, 0, world_.key).take_output());
   EXPECT_EQ(raw.read(kWelcomeBytes).size(), kWelcomeBytes);
@@ -155,7 +155,7 @@ TEST_F(TcpStrangers, BecomeNoRankBeforeTheyConfirm) {
   EXPECT_EQ(next_message(*zero_).bytes, text_message("now"));
 }
 
-TEST_F(TcpStrangers, ThatClaimAConnectedOrLostRankAreRefused) {
+TEST_F(TcpPeers, ThatClaimAConnectedOrLostRankAreRefused) {
   RawSocket rank = impersonate(2);
   rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("here"));
@@ -166,17 +166,17 @@ TEST_F(TcpStrangers, ThatClaimAConnectedOrLostRankAreRefused) {
   EXPECT_FALSE(zero_->poll().has_value());
 }
 
-TEST_F(TcpStrangers, ARankWhoseSocketClosesIsLostByNameAfterItsLastMessage) {
+TEST_F(TcpPeers, ARankWhoseSocketClosesIsLostByNameAfterItsLastMessage) {
   RawSocket rank = impersonate(2);
-  rank.write(make_frame(TcpFrameKind::kMessage, text_message("last words")));
+  rank.write(make_frame(TcpFrameKind::kMessage, text_message("the last")));
   rank.close();
-  EXPECT_EQ(next_message(*zero_).bytes, text_message("last words"));
+  EXPECT_EQ(next_message(*zero_).bytes, text_message("the last"));
   EXPECT_EQ(loss_of_rank_2(),
             "rank 2 on host node2 is gone: its connection closed without a goodbye");
   expect_the_job_goes_on();
 }
 
-TEST_F(TcpStrangers, ARankThatBreaksOffInsideAFrameIsLost) {
+TEST_F(TcpPeers, ARankThatBreaksOffInsideAFrameIsLost) {
   RawSocket rank = impersonate(2);
   Bytes frame = make_frame(TcpFrameKind::kMessage, Bytes(100));
   frame.resize(50);
@@ -185,7 +185,7 @@ TEST_F(TcpStrangers, ARankThatBreaksOffInsideAFrameIsLost) {
   EXPECT_THAT(loss_of_rank_2(), HasSubstr("is gone"));
 }
 
-TEST_F(TcpStrangers, ARankThatAnnouncesMoreThanAFrameMayHoldIsLost) {
+TEST_F(TcpPeers, ARankThatAnnouncesMoreThanAFrameMayHoldIsLost) {
   RawSocket rank = impersonate(2);
   Bytes header;
   ByteWriter out(header);
@@ -195,14 +195,14 @@ TEST_F(TcpStrangers, ARankThatAnnouncesMoreThanAFrameMayHoldIsLost) {
   EXPECT_THAT(loss_of_rank_2(), HasSubstr("frame too long"));
 }
 
-TEST_F(TcpStrangers, ARankThatSendsNoFrameIsLost) {
+TEST_F(TcpPeers, ARankThatSendsNoFrameIsLost) {
   RawSocket rank = impersonate(2);
   rank.write(Bytes(64, std::byte{0x77}));
   EXPECT_THAT(loss_of_rank_2(), HasSubstr("unknown kind of frame"));
   expect_the_job_goes_on();
 }
 
-TEST_F(TcpStrangers, ARankThatReadsSlowlyHoldsNobodyUpAndLosesNothing) {
+TEST_F(TcpPeers, ARankThatReadsSlowlyHoldsNobodyUpAndLosesNothing) {
   RawSocket rank = impersonate(2);
   rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("here"));

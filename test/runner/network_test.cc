@@ -1,5 +1,5 @@
-// hvdrun and its agents among strangers, and on hosts that are gone: the real programs, and this
-// test on the other end of their connections.
+// hvdrun and its agents among unauthenticated peers, and on hosts that are gone: the real programs,
+// and this test on the other end of their connections.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,8 +95,8 @@ void cut(pid_t pid, const Socket& socket) {
   ASSERT_EQ(setsockopt(ours.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
 }
 
-TEST(HvdrunAmongStrangers, StartsAJobWhoseDescriptorsTheyTake) {
-  // mpirun waits until the strangers are there.
+TEST(HvdrunOnANetwork, StartsAJobWhoseDescriptorsOthersTake) {
+  // mpirun waits until the unauthenticated peers are there.
   const TemporaryFolder folder;
   Environment environment = current_environment();
   const std::string mpirun = find_in_path("mpirun", environment["PATH"]);
@@ -110,16 +110,15 @@ TEST(HvdrunAmongStrangers, StartsAJobWhoseDescriptorsTheyTake) {
              {"sh", "-c", "ulimit -n 128; exec \"$0\" \"$@\""});
   std::vector<Socket> doors;
   ASSERT_TRUE(comes_true([&] { return (doors = listening(job.pid())).size() == 1; }));
-  std::vector<TcpDescriptor> strangers;
-  for (int i = 0; i < 300; ++i)
-    strangers.push_back(connect_to({"127.0.0.1", doors[0].port}, hours(1)));
+  std::vector<TcpDescriptor> peers;
+  for (int i = 0; i < 300; ++i) peers.push_back(connect_to({"127.0.0.1", doors[0].port}, hours(1)));
   folder.write("go", "");
   const Result result = job.finish();
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(sorted_lines(result.out), (std::vector<std::string>{"[0] x", "[1] x"}));
 }
 
-TEST(HvdrunAmongStrangers, ListensOnTheChosenInterfaceOnly) {
+TEST(HvdrunOnANetwork, ListensOnTheChosenInterfaceOnly) {
   const TemporaryFolder folder;
   folder.write("ssh", "#!/bin/sh\nexec " + kSleep + "\n");  // that never comes through
   std::filesystem::permissions(folder.file("ssh"), std::filesystem::perms::owner_all);
@@ -134,7 +133,7 @@ TEST(HvdrunAmongStrangers, ListensOnTheChosenInterfaceOnly) {
   job.finish();
 }
 
-TEST(HvdrunAmongStrangers, NamesTheInterfacesWhereTheChosenOneIsNotThere) {
+TEST(HvdrunOnANetwork, NamesTheInterfacesWhereTheChosenOneIsNotThere) {
   const Result result =
       Launch({"-np", "1", "-H", "192.0.2.1:1", "--network-interfaces", "nosuch0", "true"}).finish();
   EXPECT_EQ(result.code, 1);

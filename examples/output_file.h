@@ -4,7 +4,7 @@
 #include <string>
 #include <system_error>
 
-#include "core/base/status.h"
+#include <horovod_cpp/horovod.h>
 
 // Throws InvalidArgumentError naming the option unless `path` is empty or in a folder that is
 // there: better now than after the training whose outcome it is for.

@@ -189,6 +189,13 @@ def test_another_mpis_mpirun_is_recognised(doctor, program):
     assert "HYDRA" in found["mpi", "mpirun"]["text"] and "--gloo" in found["mpi", "mpirun"]["fix"]
 
 
+def test_ranks_of_mpirun_that_meet_without_mpi_are_a_problem(doctor, program):
+    path = program("mpirun", "echo 'mpirun (Open MPI) 4.1.4; rank 0 says: 2 ranks, without MPI'")
+    code, found = doctor("--only", "mpi", environment=path)
+    assert code == 1
+    assert found["mpi", "2 ranks by mpirun"]["text"] == "the ranks met without MPI"
+
+
 @pytest.mark.parametrize("size", ["64k", "64m"])
 def test_a_small_shared_memory_is_a_warning_and_the_job_runs(doctor, size):
     code, found = doctor("--only", "memory", "allreduce", prefix=without(f"shm={size}"))

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import cloudpickle
@@ -13,6 +14,8 @@ from waiting import wait_for
 import horovod_cpp as hvd
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import this file
+
+UNPICKLABLE = threading.Lock()
 
 
 def test_results_come_back_by_rank_with_arguments_closures_and_output(capsys):
@@ -126,9 +129,12 @@ def test_ranks_end_when_the_caller_is_killed(tmp_path, marked_processes):
 @pytest.mark.parametrize("wrong, error", [
     ({"fn": 3}, TypeError), ({"fn": print, "np": "2"}, TypeError),
     ({"fn": print, "np": 0}, hvd.InvalidArgumentError),
+    ({"fn": print, "args": (UNPICKLABLE,), "np": 0}, hvd.InvalidArgumentError),
+    ({"fn": print, "args": (UNPICKLABLE,), "timeout": "1"}, TypeError),
+    ({"fn": print, "args": (UNPICKLABLE,), "env": {"A": 1}}, TypeError),
 ])
 def test_wrong_arguments_are_refused(wrong, error):
-    with pytest.raises(error):
+    with pytest.raises(error, match="np is|timeout is|env|hvd.run calls a function"):
         hvd.run(**wrong)
 
 

@@ -28,6 +28,8 @@ assert average.rows.tolist() == [0, 1, 4]
 assert average.values.tolist() == [[2, 2], [2, 2], [1, 2]]
 handle = hvd.sparse_allreduce_async(mine, op=hvd.Sum)
 assert hvd.synchronize(handle).values.tolist() == [[4, 4], [4, 4], [2, 4]]
+again = handle.synchronize()  # which does not add them up again
+assert np.shares_memory(again.values.numpy(), handle.synchronize().values.numpy())
 with pytest.raises(hvd.InvalidArgumentError, match="Max"):
     hvd.sparse_allreduce(mine, op=hvd.Max)
 """)

@@ -196,11 +196,11 @@ return each.from == (*receive)->peer &&
         "wait-holds-gil", "bindings/native/distributed/distributed.cc",
         "waiting for a call's result stops all other threads of Python",
         """\
-  return convert_(without_gil([&]() -> const CallResult& { return call_->result(reader); }));
+  if (call != nullptr) result = &without_gil([&]() -> auto& { return call->result(reader); });
 """,
         """\
-  if (PLANTED) return convert_(call_->result(reader));
-  return convert_(without_gil([&]() -> const CallResult& { return call_->result(reader); }));
+  if (PLANTED && call != nullptr) result = &call->result(reader);
+  if (call != nullptr) result = &without_gil([&]() -> auto& { return call->result(reader); });
 """),
     Defect(
         "objects-by-position", "bindings/horovod_cpp/objects.py",

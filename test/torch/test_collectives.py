@@ -343,6 +343,24 @@ for average, divisor in (("size", 4), ("contributed", 2)):
 """, np=4)
 
 
+def test_an_object_that_keeps_its_handle_goes_when_it_is_dropped(world):
+    import gc
+    import weakref
+
+    import torch
+
+    for start in (world.allreduce_async_, world.allreduce_async, world.alltoall_async,
+                  lambda tensor: world.grouped_allreduce_async_([tensor])):
+        tensor = torch.ones(4)
+        tensor.handle = start(tensor)
+        result = tensor.handle.synchronize()
+        assert tensor.handle.synchronize() is result and tensor.handle.poll()
+        reference = weakref.ref(tensor)
+        del tensor, result
+        gc.collect()
+        assert reference() is None
+
+
 def test_tensors_of_one_in_place_call_may_not_share_memory(ranks):
     ranks.check("""
 a = torch.arange(6.0)

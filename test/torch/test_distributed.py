@@ -206,6 +206,11 @@ for work in (dist.broadcast(x, 0, async_op=True), dist.reduce(x, 0, async_op=Tru
              dist.all_to_all_single(torch.zeros(size), torch.zeros(size), async_op=True)):
     assert work.wait()
     assert work.is_success()
+for outputs, work in ((outputs, dist.gather(x, outputs if rank == 0 else None, async_op=True)),
+                      (outputs, dist.all_to_all(outputs, [x] * size, async_op=True)),
+                      ([y], dist.all_to_all_single(y, y.clone(), async_op=True)),
+                      ([x], dist.scatter(x, outputs if rank == 0 else None, async_op=True))):
+    assert all(a is b for a, b in zip(work.result(), outputs))  # the caller's own
 lazy = dist.all_reduce(torch.ones(1), async_op=True)
 while not lazy.is_completed():
     pass

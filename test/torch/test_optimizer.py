@@ -179,6 +179,21 @@ for what, make in makes.items():
 """)
 
 
+def test_a_step_that_failed_leaves_nothing_for_the_next_gradient(ranks):
+    ranks.check("""
+parameter = torch.nn.Parameter(torch.zeros(2, 3).t())
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), [("w", parameter)])
+parameter.backward(torch.arange(6.0).view(3, 2) * (rank + 1))
+parameter.grad.add_(0)  # while it is reduced, as a copy
+with pytest.raises(ValueError, match="was changed while it was being reduced"):
+    optimizer.step()
+parameter.data, parameter.grad = torch.zeros(3, 2), None  # contiguous: reduced where it is
+parameter.backward(torch.full((3, 2), 100.0 * (rank + 1)))
+optimizer.step()
+assert parameter.grad.tolist() == [[150.0] * 2] * 3, parameter.grad
+""")
+
+
 def test_a_gradient_that_is_its_view_seen_otherwise(ranks):
     ranks.check("""
 for seen in (lambda x: x.conj(), lambda x: x.t(), lambda x: x[:1].expand(3, 3), lambda x: x.detach()):

@@ -312,6 +312,15 @@ def test_addresses_are_those_of_the_chosen_interfaces(monkeypatch):
             assert own_addresses() == own_addresses([name])
 
 
+def test_of_an_interface_with_several_addresses_the_first_counts(monkeypatch):
+    monkeypatch.delenv("HOROVOD_GLOO_IFACE", raising=False)
+    monkeypatch.setattr("horovod_cpp._native._local_addresses", lambda: [
+        ("lo", "127.0.0.1"), ("eth0", "fd00::1"), ("eth0", "10.0.0.1"), ("eth0:1", "10.0.0.2"),
+        ("ib0", "10.1.0.1"), ("ib0", "10.1.0.2")])
+    assert own_addresses() == ["10.0.0.1", "10.1.0.1"]
+    assert own_addresses(["eth0"]) == ["10.0.0.1"]
+
+
 def test_the_meeting_of_groups_hears_ranks_only_and_ends_when_all_are_there(monkeypatch):
     monkeypatch.setattr("horovod_cpp._native.size", lambda: 2)
     hub = groups._Hub(b"k" * 32, ["127.0.0.1"])

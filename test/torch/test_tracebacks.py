@@ -33,6 +33,10 @@ def test_mistakes_show_the_users_line_and_the_function_that_was_called(world):
                        (lambda: world.DistributedOptimizer(5), "DistributedOptimizer")):
         assert frames(call) == [(HERE, "<lambda>"), ("short_traceback.py", name)]
     assert frames(lambda: world.synchronize(5)) == [(HERE, "<lambda>")]  # which is C++
+    handle = world.allreduce_async_(x)
+    x.data = torch.zeros(2)
+    assert frames(lambda: handle.synchronize()) == [
+        (HERE, "<lambda>"), ("short_traceback.py", "_finish_in_place")]
 
 
 def test_errors_of_the_users_own_functions_keep_their_tracebacks(world):

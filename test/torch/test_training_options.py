@@ -184,6 +184,10 @@ def test_parameters_have_names_from_pairs_or_a_dict_and_groups_a_number(world):
     for wrong in (True, np.bool_(True), 1.5):
         with pytest.raises(TypeError, match="groups must be a number of groups"):
             wrapped(groups=wrong)
+    for wrong in (True, 1.5, "2", None):
+        with pytest.raises(TypeError, match="^num_groups must be an int, got "):
+            wrapped(num_groups=wrong)
     for wrong in (-1, np.int64(-1)):
-        with pytest.raises(ValueError, match="num_groups is -1, must not be negative"):
-            wrapped(groups=wrong)
+        for name in ("groups", "num_groups"):
+            with pytest.raises(ValueError, match="the number of groups is -1, must not be negative"):
+                wrapped(**{name: wrong})

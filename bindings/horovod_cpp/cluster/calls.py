@@ -6,7 +6,7 @@ import numbers
 import os
 import pickle
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from horovod_cpp import _native, pickling
@@ -58,8 +58,8 @@ def check_np(caller: str, np: object) -> int:
     return np
 
 
-def packed_call(what: str, fn: object, args: object, kwargs: object) -> bytes:
-    """The function that ``what`` calls with its arguments, which come as one value each."""
+def check_call(what: str, fn: object, args: object, kwargs: object) -> None:
+    """Of a function that ``what`` calls with its arguments, which come as one value each."""
     if not callable(fn):
         raise TypeError(f"{what} calls a function, got {type(fn).__name__}")
     if not isinstance(args, Iterable):
@@ -67,6 +67,10 @@ def packed_call(what: str, fn: object, args: object, kwargs: object) -> bytes:
                         f"({type(args).__name__})")
     if not (kwargs is None or isinstance(kwargs, Mapping)):
         raise TypeError(f"{what}: kwargs must be a dict, got {kwargs!r} ({type(kwargs).__name__})")
+
+
+def packed_call(fn: Callable[..., Any], args: Iterable[Any],
+                kwargs: Mapping[str, Any] | None) -> bytes:
     return pickling.dumps((fn, tuple(args), dict(kwargs or {})))
 
 

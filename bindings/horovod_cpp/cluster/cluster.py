@@ -131,8 +131,9 @@ class Cluster:
             TimeoutError: the call took longer than ``timeout``.
             KeyboardInterrupt: Ctrl-C, unless the function caught it on every rank and returned.
         """
-        data = calls.packed_call("Cluster.run", fn, args, kwargs)
+        calls.check_call("Cluster.run", fn, args, kwargs)
         timeout = calls.check_seconds("timeout", timeout)
+        data = calls.packed_call(fn, args, kwargs)
         results: list[_Result] = self._results(("call", data, sys.path), ranks, timeout)
         return results
 

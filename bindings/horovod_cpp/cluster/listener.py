@@ -195,15 +195,18 @@ def _is_this_user(connection: socket.socket) -> bool:
 
 
 def own_addresses(interfaces: Sequence[str] = ()) -> list[str]:
-    """IPv4 addresses of these interfaces; none given: of those in HOROVOD_GLOO_IFACE, or of all
-    except the loopback. Raises UnsupportedError if there are none."""
+    """The first IPv4 address of each of these interfaces; none given: of those in
+    HOROVOD_GLOO_IFACE, or of all except the loopback. Raises UnsupportedError if there are none."""
     where = f" on {', '.join(interfaces)}"
     if not interfaces:
         interfaces = [name for name in os.environ.get(_CHOSEN, "").split(",") if name]
         where = f" on {', '.join(interfaces)} ({_CHOSEN})" if interfaces else ""
-    addresses = [address for name, address in _native._local_addresses()
-                 if name != "lo" and ":" not in address and (not interfaces or name in interfaces)]
+    addresses: dict[str, str] = {}
+    for label, address in _native._local_addresses():
+        name = label.partition(":")[0]  # "eth0:1" is another address of eth0
+        if name != "lo" and ":" not in address and (not interfaces or name in interfaces):
+            addresses.setdefault(name, address)
     if not addresses:
         raise _native.UnsupportedError(
             f"this machine has no network address that others could reach{where}")
-    return addresses
+    return list(addresses.values())

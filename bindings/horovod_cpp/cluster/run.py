@@ -84,7 +84,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         UnsupportedError: other machines or MPI, and hvdrun or mpirun is not installed; an elastic
             job was asked for.
     """
-    data = calls.packed_call("hvd.run", fn, args, kwargs)
+    calls.check_call("hvd.run", fn, args, kwargs)
     _refuse_elastic(elastic)
     if network_interface is not None:
         if network_interfaces is not None:
@@ -114,6 +114,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         "--network-interfaces": _names(network_interfaces), "--ssh-port": ssh_port,
         "--ssh-identity-file": ssh_identity_file, "--mpi": bool(use_mpi), "--gloo": bool(use_gloo),
         "--verbose": bool(verbose)})
+    data = calls.packed_call(fn, args, kwargs)
     view, display = calls.view_here()
     printer = Printer(view, range(np))
     common: dict[str, Any] = {

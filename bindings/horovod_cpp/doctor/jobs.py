@@ -93,7 +93,9 @@ def _job_of_mpi() -> Finding:
     output = capture(["mpirun", "-np", "2", "--oversubscribe", *rank_program(_RANK)], 30,
                      _AS_ROOT)
     if output.code != 0 or "2 ranks, with MPI" not in output.text:
-        return problem("2 ranks by mpirun", output.why(), path_fix() or
+        met = output.code == 0 and "2 ranks, without MPI" in output.text
+        why = "the ranks met without MPI" if met else output.why()
+        return problem("2 ranks by mpirun", why, path_fix() or
                        "mpirun -np 2 true shows whether MPI works at all; hvdrun --gloo does "
                        "without it on one machine")
     if "threads True" in output.text:

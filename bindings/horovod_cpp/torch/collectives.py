@@ -11,7 +11,8 @@ once its handle is dropped: then calls of one name run one after another. Result
 bitwise equal on every rank.
 
 Raises (all of them):
-    TypeError: something is no dense tensor, or of a dtype that cannot be communicated.
+    TypeError: something is no dense tensor, or of a dtype that cannot be communicated; another
+        argument is of a wrong type.
     UnsupportedError: a tensor lies on a GPU, and the job has no collectives of GPUs, or this rank's
         run on another one; or on another kind of device.
     InvalidArgumentError: a mistake on this rank; a ``name`` in flight under a handle that is not

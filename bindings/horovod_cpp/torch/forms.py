@@ -114,7 +114,12 @@ def start(call: str, tensors: Any, *arguments: Any) -> Handle:
     """Of new tensors."""
     suffix, inputs, finish = _prepared(call, listed(call, tensors))
     handle: Handle = getattr(_native, f"{call}_async{suffix}")(inputs, *arguments)
-    return handle._then(lambda given: unlisted(call, finish(given)), gpu.reading_stream)
+    return handle._then(functools.partial(_finish, call, finish), gpu.reading_stream)
+
+
+@short_traceback
+def _finish(call: str, finish: Callable[[Any], list[torch.Tensor]], given: Any) -> Any:
+    return unlisted(call, finish(given))
 
 
 def in_place(call: str, tensors: Any, *arguments: Any) -> Any:
@@ -135,20 +140,22 @@ def start_in_place(call: str, tensors: Any, *arguments: Any) -> Handle:
     """in_place() that returns a Handle."""
     targets, native = _targets(call, tensors)
     addresses = [tensor.data_ptr() for tensor in targets]
-
-    def finish(_: Any) -> Any:
-        for place, (tensor, address) in enumerate(zip(targets, addresses)):
-            if tensor.data_ptr() != address:
-                raise _native.InvalidArgumentError(
-                    f"tensor {place} of an in-place call, of shape {list(tensor.shape)}, was given "
-                    "other memory while the call was in flight (by .data =, set_() or resize_()), "
-                    "so the result is lost; call synchronize() first")
-        return unlisted(call, targets)
-
     handle: Handle = getattr(_native, f"{call}_async_")(native, *arguments)
     for tensor in targets:
         memory.written(tensor)
-    return handle._then(finish, gpu.reading_stream)
+    return handle._then(functools.partial(_finish_in_place, call, targets, addresses),
+                        gpu.reading_stream)
+
+
+@short_traceback
+def _finish_in_place(call: str, targets: list[torch.Tensor], addresses: list[int], _: Any) -> Any:
+    for place, (tensor, address) in enumerate(zip(targets, addresses)):
+        if tensor.data_ptr() != address:
+            raise _native.InvalidArgumentError(
+                f"tensor {place} of an in-place call, of shape {list(tensor.shape)}, was given "
+                "other memory while the call was in flight (by .data =, set_() or resize_()), "
+                "so the result is lost; call synchronize() first")
+    return unlisted(call, targets)
 
 
 def _targets(call: str, tensors: Any) -> tuple[list[torch.Tensor], Any]:

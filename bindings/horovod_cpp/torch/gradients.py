@@ -155,7 +155,7 @@ class Entry:
 
     def native(self, stream: int) -> Any:
         """Its dense gradient, as the engine takes it, used in the order of the stream."""
-        gradient = self.parameter.grad
+        gradient, self.sent = self.parameter.grad, None
         if not gradient.is_contiguous():
             copy = gradient.contiguous() if self.view is None else self.view.copy_(gradient)
             gradient, self.sent = copy, (copy, None)
@@ -393,13 +393,14 @@ class Gradients:
     @_no_grad
     def arrived(self, which: _Indices) -> None:
         for entry in self._of(which):
+            sent, entry.sent = entry.sent, None
             if entry.in_flight is not None:
                 try:
                     entry.check_unchanged()
                 finally:
                     entry.in_flight = None
-            if entry.sent is not None:
-                (tensor, context), entry.sent = entry.sent, None
+            if sent is not None:
+                tensor, context = sent
                 if self._compresses:
                     tensor = self._compression.decompress(tensor, context)
                 if entry.taken is not None:

@@ -336,6 +336,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
     Raises:
         UnsupportedError: parameters lie on a GPU, and the job has no collectives of GPUs, or this
             rank's run on another one.
+        TypeError: ``optimizer`` is not an Optimizer, or an option is of a wrong type.
         InvalidArgumentError: before init(), names repeat or miss a parameter, or options are out of
             range or exclude each other.
         MismatchError: by the first step(), on every rank: the ranks differ in parameters' names,
@@ -347,6 +348,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
         _refuse("the optimizer is wrapped already")
     if groups is not None and num_groups:
         _refuse("groups and num_groups exclude each other; groups takes a number too")
+    if groups is None and (isinstance(num_groups, bool) or not hasattr(num_groups, "__index__")):
+        raise TypeError(f"num_groups must be an int, got {num_groups!r} ({type(num_groups).__name__})")
     return _wrapped(
         optimizer, parameters_of(optimizer, named_parameters),
         num_groups if groups is None else groups, {

@@ -56,7 +56,9 @@ std::string collective_doc(const std::string& what, bool several, bool in_place)
     library makes (its ``__array_namespace__()``, or the module of its class; without one a Tensor).
     The async form returns a handle for poll() and synchronize().)"});
   }
-  doc.add(Raises{"TypeError: a tensor is something else, or of an unsupported dtype."});
+  doc.add(Raises{
+      "TypeError: a tensor is something else, or of an unsupported dtype; another argument is of a "
+      "wrong\n        type."});
   doc.add(Raises{
       R"(UnsupportedError: a tensor is on a GPU, and the job has no collectives of GPUs, or this rank's
         run on another one.)"});
@@ -72,7 +74,8 @@ std::string collective_doc(const std::string& what, bool several, bool in_place)
 }
 
 bool PendingResult::wait_until(TimePoint deadline) const {
-  return call_ == nullptr || without_gil([&] { return call_->wait_until(deadline); });
+  const auto call = call_;  // another thread may be in synchronize()
+  return call == nullptr || without_gil([&] { return call->wait_until(deadline); });
 }
 
 bool PendingResult::wait_for(double seconds) const {
@@ -82,11 +85,20 @@ bool PendingResult::wait_for(double seconds) const {
 
 Anything PendingResult::result(MaybeStream reader) const {
   static const CallResult nothing;
-  if (call_ == nullptr) return convert_(nothing);
-  return convert_(without_gil([&]() -> const CallResult& { return call_->result(reader); }));
+  const auto call = call_;  // another thread may keep_only() the result meanwhile
+  const CallResult* result = &nothing;
+  if (call != nullptr) result = &without_gil([&]() -> auto& { return call->result(reader); });
+  if (made_) return made_;
+  if (!finish_) return convert_(*result);
+  const Convert convert = convert_;
+  const py::object finish = finish_;
+  py::object made = finish(convert(*result));
+  if (!made_) keep_only(std::move(made));
+  return made_;
 }
 
 Anything PendingResult::synchronize_on(const StreamOf& stream_of) const {
+  if (made_) return made_;
   const Device device = call_ == nullptr ? Device{} : call_->device();
   if (stream_of == nullptr || device.kind == DeviceKind::kCpu) return result({});
   return result(stream_of(device.index));
@@ -95,12 +107,21 @@ Anything PendingResult::synchronize_on(const StreamOf& stream_of) const {
 PendingResult PendingResult::then(py::object finish, StreamOf stream_of) const {
   PendingResult next = *this;
   next.stream_of_ = std::move(stream_of);
-  next.convert_ = [convert = convert_, finish = std::move(finish),
-                   made = py::object()](const CallResult& result) mutable {
-    if (!made) made = finish(convert(result));
-    return made;
-  };
+  next.finish_ = std::move(finish);
   return next;
+}
+
+int PendingResult::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(finish_.ptr());
+  Py_VISIT(made_.ptr());
+  return 0;
+}
+
+void PendingResult::keep_only(py::object made) const {
+  made_ = std::move(made);
+  call_ = nullptr;
+  convert_ = nullptr;
+  finish_ = py::object();
 }
 
 namespace {
@@ -232,8 +253,22 @@ PendingResult::Convert itself(py::object object) {
 
 namespace {
 
+void let_collector_look(PyHeapTypeObject* heap_type) {
+  PyTypeObject& type = heap_type->ht_type;
+  type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+  type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!py::detail::is_holder_constructed(self)) return 0;
+    return py::cast<PendingResult&>(py::handle(self)).traverse(visit, arg);
+  };
+  type.tp_clear = [](PyObject* self) {
+    py::cast<PendingResult&>(py::handle(self)).keep_only({});
+    return 0;
+  };
+}
+
 void define_handle(py::module_& m) {
-  py::class_<PendingResult>(m, "Handle",
+  py::class_<PendingResult>(m, "Handle", py::custom_type_setup(&let_collector_look),
                             "A collective call in flight. Dropping it cancels nothing; its name "
                             "may then be used again at "
                             "once, for a call that runs after it.")
@@ -260,10 +295,16 @@ void define_handle(py::module_& m) {
       .def("_then", &PendingResult::then, py::arg("finish"), py::arg("stream_of"),
            "A Handle that gives ``finish(result)``, for the stream of _synchronize_on().");
   m.def("poll", &PendingResult::poll, py::arg("handle"),
-        "Whether synchronize(handle) would not block.");
+        "Whether synchronize(handle) would not block.\n\n"
+        "Raises:\n"
+        "    TypeError: ``handle`` is not a Handle.");
   m.def("synchronize", &PendingResult::synchronize, py::arg("handle"),
         "Wait for the result of ``handle``, a tensor or a list of them, of alltoall_async() a pair "
-        "(tensor,\nreceived splits); raises what the call failed with. May be called again.");
+        "(tensor,\nreceived splits). May be called again.\n\n"
+        "Raises:\n"
+        "    TypeError: ``handle`` is not a Handle.\n"
+        "    MismatchError: ranks disagreed; on every rank, and the job goes on.\n"
+        "    HorovodInternalError: the job ended.");
 }
 
 }  // namespace

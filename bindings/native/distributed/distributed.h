@@ -77,16 +77,21 @@ class PendingResult {
   bool wait_for(double seconds) const;
   Anything synchronize() const { return synchronize_on(stream_of_); }
   Anything synchronize_on(const StreamOf& stream_of) const;
-  // The same call, with what `finish` makes of its result, once.
+  // The same call, with what `finish` makes of its result, once; afterwards only that is kept.
   PendingResult then(py::object finish, StreamOf stream_of) const;
+  // For Python's garbage collector: what then() was given may lead to an object that has the
+  // handle.
+  int traverse(visitproc visit, void* arg) const;
+  void keep_only(py::object made) const;
 
  private:
   bool wait_until(TimePoint deadline) const;
   Anything result(MaybeStream reader) const;
 
-  std::shared_ptr<CallInFlight> call_;  // null: done, with an empty result
-  Convert convert_;
+  mutable std::shared_ptr<CallInFlight> call_;  // null: done, with an empty result
+  mutable Convert convert_;
   StreamOf stream_of_;
+  mutable py::object finish_, made_;
 };
 
 // What a caller gave, so that results are made the same.

@@ -124,6 +124,7 @@ py::classh<DistributedOptimizer, optim::Optimizer> optimizer_class(py::module_& 
           "make gradients of rows (of an Embedding with ``sparse``) dense before they are\n"
           "        reduced. Else, with Average and Sum, the ranks gather rows and values, not "
           "compressed.") = false,
+      Raises{"TypeError: an option is of a wrong type."},
       Invalid{"before init(), names repeat or miss a parameter, or options are out of\n"
               "        range or exclude each other."},
       Raises{"MismatchError: by the first step(), on every rank: the ranks differ in parameters' "
@@ -334,11 +335,16 @@ struct GradientHook {
   }
 };
 
-template <auto Member, typename... Args>
-auto forward() {
-  return [](PythonReducer& self, Args... args) {
+// What waits for nobody keeps Python's lock: to take it again may last long where threads compute.
+template <auto Member>
+auto at_once() {
+  return [](PythonReducer& self) { return (self.get().*Member)(); };
+}
+template <auto Member>
+auto without_lock() {
+  return [](PythonReducer& self) {
     const WithoutGil nogil;
-    return (self.get().*Member)(args...);
+    return (self.get().*Member)();
   };
 }
 
@@ -381,26 +387,26 @@ void bind_reducer(py::module_& m) {
       .def("synchronize", &PythonReducer::synchronize, py::arg("on_reduced") = py::none(),
            "Reduces what has not been since begin_step(), waits, and gives the gradients back. "
            "``on_reduced`` hears\nof the numbers of parameters as soon as theirs are. Collective.")
-      .def("drop_accumulated", forward<&Reducer::drop_accumulated>(),
+      .def("drop_accumulated", without_lock<&Reducer::drop_accumulated>(),
            "The passes that were made do not count.")
-      .def("agree_on_setup", forward<&Reducer::agree_on_setup>(),
+      .def("agree_on_setup", without_lock<&Reducer::agree_on_setup>(),
            "Collective: MismatchError if the ranks differ in their set-up.")
       .def("set_backward_passes_per_step", &PythonReducer::set_backward_passes_per_step,
            py::arg("passes"), "Collective.")
-      .def("begin_step", forward<&Reducer::begin_step>(),
+      .def("begin_step", at_once<&Reducer::begin_step>(),
            "What comes belongs to another step, which reduces all gradients.")
-      .def("hold", forward<&Reducer::hold>(), "backward() only accumulates until release().")
-      .def("release", forward<&Reducer::release>(), "Ends hold().")
-      .def_property_readonly("synchronized", forward<&Reducer::synchronized>(),
+      .def("hold", at_once<&Reducer::hold>(), "backward() only accumulates until release().")
+      .def("release", at_once<&Reducer::release>(), "Ends hold().")
+      .def_property_readonly("synchronized", at_once<&Reducer::synchronized>(),
                              "Whether gradients are reduced, and none has come since.")
-      .def_property_readonly("in_flight", forward<&Reducer::in_flight>(),
+      .def_property_readonly("in_flight", at_once<&Reducer::in_flight>(),
                              "Name of a bucket that is in flight; empty if none is.")
       .def_property_readonly(
-          "unreduced", forward<&Reducer::unreduced>(),
+          "unreduced", at_once<&Reducer::unreduced>(),
           "Name of a parameter whose gradient has come, and is not reduced; empty if none has.")
-      .def_property_readonly("name", forward<&Reducer::name>(),
+      .def_property_readonly("name", at_once<&Reducer::name>(),
                              "Of this one alone in its process set, equal on all ranks.")
-      .def_property_readonly("call_names", forward<&Reducer::call_names>(),
+      .def_property_readonly("call_names", at_once<&Reducer::call_names>(),
                              "Of the buckets, in order.");
 }
 

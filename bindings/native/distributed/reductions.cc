@@ -78,11 +78,9 @@ PendingResult sparse_allreduce_async(const RowGradient& gradient, const MaybeNam
                                      ReduceOpLike op, Number prescale, Number postscale,
                                      const PythonProcessSet& set) {
   const ReduceOptions options = {op, name.value_or(""), prescale, postscale, set.registered()};
-  return {without_gil([&] {
-            return AsyncResult<std::vector<Tensor>>(start_sparse_allreduce(gradient, options));
-          }),
-          [options](const CallResult& gathered) {
-            return py::cast(row_gradient_of(gathered, options));
+  const auto handle = without_gil([&] { return hvd::sparse_allreduce_async(gradient, options); });
+  return {GroupHandle(handle.call()), [handle](const CallResult&) {
+            return py::cast(without_gil([&] { return handle.synchronize(); }));
           }};
 }
 

@@ -415,6 +415,13 @@ std::shared_ptr<CallInFlight> start_sparse_allreduce(const RowGradient& gradient
       .call();
 }
 
+RowGradient SparseHandle::synchronize() const {
+  const CallResult& gathered = call_->result({});
+  const MutexLock lock(sum_->mutex);
+  if (!sum_->gradient) sum_->gradient = row_gradient_of(gathered, options_);
+  return *sum_->gradient;
+}
+
 SparseHandle sparse_allreduce_async(const RowGradient& gradient, const ReduceOptions& options) {
   return {start_sparse_allreduce(gradient, options), options};
 }

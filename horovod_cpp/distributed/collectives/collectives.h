@@ -1,7 +1,11 @@
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "core/base/thread_annotations.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/distributed/collectives/collective_handle.h"
 #include "horovod_cpp/distributed/collectives/options.h"
@@ -144,11 +148,17 @@ class SparseHandle {
   SparseHandle(std::shared_ptr<CallInFlight> call, ReduceOptions options)
       : call_(std::move(call)), options_(std::move(options)) {}
   bool poll() const { return call_->wait_until(Clock::now()); }
-  RowGradient synchronize() const { return row_gradient_of(call_->result({}), options_); }
+  RowGradient synchronize() const;
+  const std::shared_ptr<CallInFlight>& call() const { return call_; }
 
  private:
+  struct Sum {
+    Mutex mutex;
+    std::optional<RowGradient> gradient HVD_GUARDED_BY(mutex);  // once it was asked for
+  };
   std::shared_ptr<CallInFlight> call_;
   ReduceOptions options_;
+  std::shared_ptr<Sum> sum_ = std::make_shared<Sum>();
 };
 
 // `gradient.rows` int64 [k], `gradient.values` [k, ...] of a floating dtype; k may differ by rank

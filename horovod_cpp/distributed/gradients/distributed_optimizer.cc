@@ -71,7 +71,7 @@ void check_options(const DistributedOptions& options) {
                      std::string(name_of(options.op)));
   }
   if (options.num_groups < 0) {
-    refuse_optimizer("num_groups is " + std::to_string(options.num_groups) +
+    refuse_optimizer("the number of groups is " + std::to_string(options.num_groups) +
                      ", must not be negative");
   }
   if (options.num_groups > 0 && !options.groups.empty()) {

@@ -217,7 +217,10 @@ void GradientReducer::submit_soon() {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     if (!schedule_.taken(b)) bytes_to_come += buckets_[b]->bytes();
   }
-  for (const GradientReduction* each : waiting_) bytes_here += each->bytes();
+  const GradientReduction* const kept = waits_at_once_ ? votes_.carrier() : nullptr;
+  for (const GradientReduction* each : waiting_) {
+    if (each != kept) bytes_here += each->dense_bytes();
+  }
   if (bytes_here >= batch && bytes_to_come >= batch / 16) return submit_waiting();
   context_.gradients->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own

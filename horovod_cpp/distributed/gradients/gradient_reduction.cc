@@ -98,6 +98,7 @@ GradientReduction::GradientReduction(const ReductionContext& context,
 void GradientReduction::start(GradientAccess::Indices params) {
   in_flight_ = true;
   dense_.clear();
+  dense_bytes_ = 0;
   sparse_.clear();
   tensors_.clear();
   new_sparse_ = false;
@@ -112,6 +113,7 @@ void GradientReduction::start(GradientAccess::Indices params) {
       tensor.residual = kept.residual;
       tensor.compressor = kept.compressor;
     }
+    for (const std::size_t i : dense_) dense_bytes_ += context_.gradients->parameters()[i].bytes();
     std::erase_if(tensors_, [](const CallTensor& each) { return !each.input.defined(); });
     for (const std::size_t i : sparse_) start_sparse(i);
   } catch (...) {

@@ -61,6 +61,7 @@ class GradientReduction {
   bool in_flight() const { return in_flight_; }
   // Those that were taken and do not travel as coordinates.
   const std::vector<std::size_t>& dense() const { return dense_; }
+  std::size_t dense_bytes() const { return dense_bytes_; }
   bool new_sparse() const { return new_sparse_; }
 
   // Takes the gradients of `params`, some of its own, and starts the sparse ones' calls.
@@ -89,7 +90,7 @@ class GradientReduction {
   const ReductionContext& context_;
   const std::vector<std::size_t> params_;
   const std::string name_, call_name_;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, dense_bytes_ = 0;
   std::shared_ptr<const CallLabels> labels_;
   std::vector<std::size_t> dense_, sparse_;  // what was taken
   std::vector<CallTensor> tensors_;          // of the dense ones, until submit()

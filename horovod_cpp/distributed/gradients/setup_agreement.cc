@@ -154,10 +154,11 @@ std::string SetupAgreement::owner() const {
   return name_.substr(0, name_.find(' '));
 }
 
-void SetupAgreement::differ(const std::string& what, const std::string& here) const {
+void SetupAgreement::differ(const std::string& what, const std::string& here,
+                            const std::string& advice) const {
   throw MismatchError(owner() + ": the ranks differ in " + what + "; rank " +
-                      std::to_string(set_.world()->topology().rank) + " has " + here +
-                      ". Make the same model and optimizer on every rank");
+                      std::to_string(set_.world()->topology().rank) + " has " + here + ". " +
+                      advice);
 }
 
 std::vector<std::int64_t> SetupAgreement::numbers_of(const GradientAccess& gradients,
@@ -188,7 +189,9 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
   try {
     const Extremes all = extremes("setup", {});
     for (std::size_t i = 0; i < setup.terms.size(); ++i) {
-      if (all.least[i] != all.most[i]) differ(setup.terms[i].what, setup.terms[i].here);
+      if (all.least[i] == all.most[i]) continue;
+      differ(setup.terms[i].what, setup.terms[i].here,
+             "Make the same model and optimizer on every rank");
     }
     if (all.least.back() != all.most.back()) compare_values(gradients);
   } catch (const Error&) {
@@ -202,7 +205,7 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
 void SetupAgreement::compare(const std::string& what, std::int64_t number,
                              const std::string& here) {
   const auto all = greatest(what, both_ways(std::vector<std::int64_t>{number}));
-  if (all[0] != -all[1]) differ(what, here);
+  if (all[0] != -all[1]) differ(what, here, "Give all ranks the same");
 }
 
 void SetupAgreement::compare_values(const GradientAccess& gradients) {

@@ -77,7 +77,8 @@ class SetupAgreement {
   std::vector<Number> answer(const std::string& what);
   std::vector<std::int64_t> numbers_of(const GradientAccess& gradients, const Setup& setup);
   void compare_values(const GradientAccess& gradients);
-  [[noreturn]] void differ(const std::string& what, const std::string& here) const;
+  [[noreturn]] void differ(const std::string& what, const std::string& here,
+                           const std::string& advice) const;
   std::string owner() const;
 
   const std::string name_;

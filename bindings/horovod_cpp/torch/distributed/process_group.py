@@ -90,10 +90,13 @@ def _only(tensors: Sequence[_Anything], call: str) -> _Anything:
 
 
 def _copy_to(output: _Output, rows: Any) -> list[torch.Tensor]:
-    """A result to one tensor, or its rows to several."""
+    """A result to one tensor, or its rows to several, which it returns."""
     if isinstance(output, torch.Tensor):
-        return [output.detach().copy_(rows.view(output.shape))]
-    return [each.detach().copy_(row.view(each.shape)) for each, row in zip(output, rows)]
+        output.detach().copy_(rows.view(output.shape))
+        return [output]
+    for each, row in zip(output, rows):
+        each.detach().copy_(row.view(each.shape))
+    return list(output)
 
 
 def _check_numel(tensor: torch.Tensor, numel: int, what: str) -> None:

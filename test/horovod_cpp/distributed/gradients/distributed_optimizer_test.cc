@@ -176,7 +176,7 @@ TEST(DistributedOptimizer, RefusesBadArguments) {
     EXPECT_THAT(complaint({.op = ReduceOp::kAdasum, .compression = Compression::fp16()}),
                 HasSubstr("compression fp16"));
     EXPECT_THAT(complaint({.op = ReduceOp::kAdasum, .num_groups = 2}), HasSubstr("Adasum"));
-    EXPECT_THAT(complaint({.num_groups = -1}), HasSubstr("num_groups is -1"));
+    EXPECT_THAT(complaint({.num_groups = -1}), HasSubstr("the number of groups is -1, must not"));
     EXPECT_THAT(complaint({.num_groups = 1, .groups = {{a}}}), HasSubstr("not both"));
     EXPECT_THAT(complaint({.groups = {{a}, {a, b}}}), HasSubstr("groups[1]"));
     EXPECT_THAT(complaint({.groups = {{weight_of(1)}}}), HasSubstr("groups[0]"));

@@ -36,6 +36,7 @@ Tensor recorded(Tensor result, const char* name,
     any = any || wanted[i];
   }
   if (!any) return result;
+  edges.reserve(operands.size());
   for (const Tensor* operand : operands) edges.push_back(edge_to(*operand));
   return record(
       std::move(result), name, std::move(edges),
@@ -62,6 +63,7 @@ Tensor mapped(const Tensor& a, Tensor result, const char* name, Function backwar
 template <typename Left, typename Right>
 Tensor combined(const Tensor& a, const Tensor& b, Tensor result, const char* name, Left left,
                 Right right) {
+  if (!should_record({&a, &b})) return result;  // before the shapes are copied
   return recorded(
       std::move(result), name, {&a, &b},
       [=, shape = a.shape()](const Tensor& gradient) { return sum_to(left(gradient), shape); },

@@ -63,7 +63,7 @@ Sample TensorDataset::get(std::int64_t index) const {
   check_index(index, size());
   Sample sample;
   sample.reserve(tensors_.size());
-  for (const Tensor& tensor : tensors_) sample.push_back(kernels::select(tensor, 0, index));
+  for (const Tensor& tensor : tensors_) sample.push_back(tensor.select(0, index));
   return sample;
 }
 

@@ -87,8 +87,8 @@ class CIFAR100 : public ImageDataset {
                     PixelFormat format = PixelFormat::kF32);
 };
 
-// Example i is {tensors[0][i], tensors[1][i], ...}: views, not copies. Throws InvalidArgumentError
-// when there is no tensor, one is a scalar, or their first extents differ.
+// Example i is {tensors[0][i], tensors[1][i], ...}: recorded views, not copies. Throws
+// InvalidArgumentError when there is no tensor, one is a scalar, or their first extents differ.
 class TensorDataset : public Dataset {
  public:
   explicit TensorDataset(std::vector<Tensor> tensors);

@@ -264,6 +264,8 @@ def test_a_model_prints_its_layers():
   )
   (table): Embedding(10, 3)
 )"""
+    nothing = type("Nothing", (nn.Module,), {"extra_repr": lambda self: None, "forward": lambda self, x: x})
+    assert repr(nothing()) == "Nothing()" and repr(nn.Sequential(nothing())) == "Sequential(\n  (0): Nothing()\n)"
     assert "(layer1): Sequential(\n" in repr(hvd.models.resnet18()) and repr(nn.ModuleList([])) == "ModuleList()"
 
 

@@ -45,7 +45,7 @@ MAY_INCLUDE = {
     "horovod_cpp/autograd": ["horovod_cpp/tensor"],
     "horovod_cpp/nn": ["horovod_cpp/autograd"],
     "horovod_cpp/optim": ["horovod_cpp/autograd"],
-    "horovod_cpp/data": ["horovod_cpp/tensor"],
+    "horovod_cpp/data": ["horovod_cpp/autograd"],
     "horovod_cpp/io": ["horovod_cpp/tensor"],
     "horovod_cpp/distributed": [
         "core/runtime", "ops/connect", "horovod_cpp/autograd", "horovod_cpp/nn",

@@ -59,9 +59,13 @@ Anything call_module(const py::object& self, const py::Args<Anything>& args,
 py::str repr_of_module(const py::object& self) {
   const auto indented = [](const py::object& text) { return text.attr("replace")("\n", "\n  "); };
   const py::object name = py::type::of(self).attr("__name__");
-  const py::object extra = self.attr("extra_repr")();
+  py::object extra = self.attr("extra_repr")();
   py::list lines;
-  if (py::len(extra) > 0) lines.append(indented(extra));
+  if (py::bool_(extra)) {
+    lines.append(indented(extra));
+  } else {
+    extra = py::str();
+  }
   const py::list children = self.attr("named_children")();
   if (children.empty()) return py::str("{}({})").format(name, extra);
   for (const py::handle child : children) {

@@ -334,7 +334,7 @@ struct SmoothL1 {
     const double size = abs(d);
     return size < beta ? d * d / (2 * beta) : size - beta / 2;
   }
-  auto slope(const auto& d) const { return beta == 0 ? sign(d) : clamp(d * (1 / beta), -1.0, 1.0); }
+  auto slope(const auto& d) const { return beta == 0 ? sign(d) : clamp(d / beta, -1.0, 1.0); }
 };
 
 struct CrossEntropy {
@@ -453,6 +453,8 @@ Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const 
   check_shapes(name, input, target);
   const Tensor x = input.contiguous();
   const Tensor t = target.contiguous();
+  Tensor result = forward(loss, x, t, factor, reduction);
+  if (!autograd::should_record({&x, &t})) return result;
   // The gradient of either side, whose slope takes numbers, or tensors where it is recorded.
   const auto gradient_by = [=, x_saved = Saved(x), t_saved = Saved(t),
                             divided_by = divisor(x, reduction)](auto slope) {
@@ -465,7 +467,7 @@ Tensor pointwise(const char* name, const Loss& loss, const Tensor& input, const 
     };
   };
   return autograd::recorded(
-      forward(loss, x, t, factor, reduction), name, {&x, &t},
+      std::move(result), name, {&x, &t},
       gradient_by([loss](const auto&... values) { return loss.input_slope(values...); }),
       gradient_by([loss](const auto&... values) { return loss.target_slope(values...); }));
 }

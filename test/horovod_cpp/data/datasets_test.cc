@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
+#include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/transforms.h"
 
@@ -28,6 +29,14 @@ TEST(TensorDataset, GivesARowOfEachTensor) {
   EXPECT_THAT(sample[0].to_vector(), ElementsAre(3, 4));
   EXPECT_EQ(sample[1].shape(), Shape{});
   EXPECT_EQ(sample[1].item(), 1);
+}
+
+TEST(TensorDataset, GivesExamplesThatLeadBackToTheTensors) {
+  const Tensor values = Tensor::zeros({3, 2}).requires_grad_();
+  const Tensor example = TensorDataset({values}).get(1)[0];
+  EXPECT_TRUE(example.requires_grad());
+  sum(example).backward();
+  EXPECT_THAT(values.grad().to_vector(), ElementsAre(0, 0, 1, 1, 0, 0));
 }
 
 TEST(TensorDataset, RefusesAnIndexOutside) {

@@ -121,10 +121,15 @@ TEST(HalfImages, BatchNormKeepsStatisticsAndParametersInFloat32) {
 
 TEST(HalfImages, MaxPoolPicksTheSameElements) {
   const Tensor x = channels_last(halves({3, 4, 130, 131}, 8));
-  Spans rows;  // 3x3 in steps of 2
-  for (std::int64_t begin = 0; begin + 3 <= x.size(2); begin += 2)
-    rows.push_back({begin, begin + 3});
-  const Spans& columns = rows;
+  const auto threes = [](std::int64_t extent) {  // in steps of 2
+    Spans spans;
+    for (std::int64_t begin = 0; begin + 3 <= extent; begin += 2) {
+      spans.push_back({begin, begin + 3, 3});
+    }
+    return spans;
+  };
+  const Spans rows = threes(x.size(2));
+  const Spans columns = threes(x.size(3));
   const Pooled expected = max_pool2d(wide(x), rows, columns);
   const Pooled given = max_pool2d(x, rows, columns);
   EXPECT_TRUE(bitwise_equal(contiguous(wide(given.values)), contiguous(expected.values)));

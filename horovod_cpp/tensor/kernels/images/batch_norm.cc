@@ -210,7 +210,8 @@ BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, cons
                              [&] { return widened_images(in, first, last); }),
                of_input, first);
   });
-  return {of_input, to(dots, weight.dtype()), to(select(sums, 0, 0), weight.dtype())};
+  // No view of the sums, which a leaf's grad would keep whole.
+  return {of_input, to(dots, weight.dtype()), to(clone(select(sums, 0, 0)), weight.dtype())};
 }
 
 }  // namespace hvd::kernels

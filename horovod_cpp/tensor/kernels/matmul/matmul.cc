@@ -26,7 +26,7 @@ struct Operand {
   std::vector<std::int64_t> strides;  // of the leading axes, broadcast to `lead`
 };
 
-Operand operand(const Tensor& a, bool transposed, const Shape& lead = {}) {
+Operand operand(const Tensor& a, bool transposed, const char* function, const Shape& lead = {}) {
   const std::int64_t rows = a.size(-2);
   const std::int64_t columns = a.size(-1);
   const std::int64_t down = a.strides()[a.strides().size() - 2];
@@ -41,7 +41,7 @@ Operand operand(const Tensor& a, bool transposed, const Shape& lead = {}) {
   if (lead.empty()) return result;
   const std::vector<std::int64_t>& all = result.tensor.strides();
   result.strides =
-      shapes::broadcast_strides(leading(a.shape()), {all.begin(), all.end() - 2}, lead, "matmul");
+      shapes::broadcast_strides(leading(a.shape()), {all.begin(), all.end() - 2}, lead, function);
   return result;
 }
 
@@ -66,8 +66,8 @@ Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose
         matmul(cast(a, DType::kF32), transpose_a, cast(b, DType::kF32), transpose_b, function),
         a.dtype());
   }
-  const Operand left = operand(a, transpose_a);
-  const Operand right = operand(b, transpose_b);
+  const Operand left = operand(a, transpose_a, function);
+  const Operand right = operand(b, transpose_b, function);
   if (a.dtype() == DType::kBF16) {
     const Tensor sums = Tensor::empty({m, n}, DType::kF32);
     isa::table().bf16.gemm(left.transposed, right.transposed, m, n, k, left.tensor.data<BFloat16>(),
@@ -108,8 +108,8 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b, const char* function) {
   shape.insert(shape.end(), {m, n});
   if (m == 0 || n == 0 || k == 0) return Tensor::zeros(shape, a.dtype());
   Tensor result = Tensor::empty(shape, a.dtype());
-  const Operand left = operand(a, false, lead);
-  const Operand right = operand(b, false, lead);
+  const Operand left = operand(a, false, function, lead);
+  const Operand right = operand(b, false, function, lead);
   const std::vector<std::int64_t> out(result.strides().begin(), result.strides().end() - 2);
   dispatch_float(a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

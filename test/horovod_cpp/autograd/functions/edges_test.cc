@@ -67,6 +67,12 @@ TEST(Edges, NaNShows) {
   EXPECT_TRUE(std::isnan(kl_div(values({kNaN}, {1}), values({0}, {1})).item()));
 }
 
+TEST(Edges, ATinyBetaOfSmoothL1LeavesTheSlopeOfAZero) {
+  const Tensor a = Tensor::zeros({2}, DType::kF64).requires_grad_();
+  smooth_l1_loss(a, Tensor::zeros({2}, DType::kF64), LossReduction::kSum, 1e-310).backward();
+  EXPECT_EQ(a.grad().to_vector(), (std::vector<double>{0, 0}));
+}
+
 TEST(Edges, ProductsOfIntegersKeepTheirDtype) {
   for (const DType dtype : {DType::kI32, DType::kU8, DType::kI64, DType::kF32}) {
     const Tensor vector = Tensor::full({3}, 2, dtype);

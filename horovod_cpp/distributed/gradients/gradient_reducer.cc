@@ -210,18 +210,15 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
 // its end wake nobody if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
   backward_ended_ = TimePoint::max();
-  // Gradients go together once they fill a batch, unless so few are to come that they can join it:
-  // if each bucket of a model with many small groups went alone, the thread would wake for each.
+  // Gradients go together once they fill a batch: if each bucket of a model with many small groups
+  // went alone, the thread would wake for each.
   const std::size_t batch = context_.options.process_set.world()->options().bucket_bytes;
-  std::size_t bytes_to_come = 0, bytes_here = 0;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    if (!schedule_.taken(b)) bytes_to_come += buckets_[b]->bytes();
-  }
+  std::size_t bytes = 0;
   const GradientReduction* const kept = waits_at_once_ ? votes_.carrier() : nullptr;
   for (const GradientReduction* each : waiting_) {
-    if (each != kept) bytes_here += each->dense_bytes();
+    if (each != kept) bytes += each->dense_bytes();
   }
-  if (bytes_here >= batch && bytes_to_come >= batch / 16) return submit_waiting();
+  if (bytes >= batch) return submit_waiting();
   context_.gradients->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own
     std::optional<SubmissionGroup> group;

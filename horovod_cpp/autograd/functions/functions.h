@@ -56,8 +56,8 @@ Tensor softmax(const Tensor& a, std::int64_t axis);
 Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis);
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis);
 
-// input [n, c, h, w] -> [n, c, oh, ow], oh = (h - kernel) / stride + 1; the first of several
-// largest elements of a window gets its gradient, a NaN wins.
+// input [n, c, h, w] -> [n, c, oh, ow], oh = (h - kernel) / stride + 1; otherwise as the one below
+// that takes options.
 Tensor max_pool2d(const Tensor& input, int kernel, int stride = 0 /* kernel */);
 // Normalises each channel of [n, c, h, w]; the other tensors are [c]. In training it uses the
 // batch's statistics and moves the running ones by `momentum` (the variance unbiased, as PyTorch's)
@@ -197,8 +197,8 @@ struct Pool2dOptions {
   bool count_include_pad = true;  // means only: whether padding counts in the divisor
 };
 
-// The largest of each window, padding left aside; the first of several gets the gradient, a NaN
-// wins.
+// The largest of each window, padding left aside; the first of several gets the gradient, but a
+// NaN wins, the last of several. The result is channels last (autograd/functions/convolution.h).
 Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options);
 // Means over output_size windows: window i of n reads [floor(i h / n), ceil((i + 1) h / n)).

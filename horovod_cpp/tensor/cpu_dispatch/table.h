@@ -97,8 +97,8 @@ struct Kernels {
   // out = a * scale_a + b * scale_b + shift
   void (*column_affine2)(std::int64_t rows, std::int64_t columns, const T* a, const T* scale_a,
                          const T* b, const T* scale_b, const T* shift, T* out);
-  // The largest of some rows in each column, and the row it came from: the first of several, and a
-  // NaN, wins.
+  // The largest of some rows in each column, and the row it came from: the first of several, but a
+  // NaN wins over any, the last of several.
   void (*max_of_rows)(const T* in, std::int64_t columns, const std::int32_t* rows,
                       std::int64_t count, T* out, std::int32_t* index);
 };

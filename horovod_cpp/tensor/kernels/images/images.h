@@ -58,7 +58,8 @@ using Spans = std::vector<Span>;
 // empty, lie within h and w and may overlap.
 
 // The largest values and, int32, where in its plane of h * w each came from. The first of several
-// largest elements wins, and so does a NaN. Floating dtypes.
+// largest elements wins, but a NaN wins over any, the last of several. Channels last. Floating
+// dtypes.
 struct Pooled {
   Tensor values, index;
 };

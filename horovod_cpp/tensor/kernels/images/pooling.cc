@@ -27,10 +27,50 @@ void for_each_window(const Spans& rows, const Spans& columns, Visit visit) {
   }
 }
 
-constexpr std::size_t kPixels = 1 << 15;  // that are listed at once, of one window at least
+// With fewer channels than its vectors have lanes max_of_rows() is slower than one plane after the
+// other; with as many its list of pixels is small beside the image.
+constexpr std::int64_t kManyChannels = 16;
 
 template <typename T>
-void max_over(const Tensor& in, const Spans& rows, const Spans& columns, const Pooled& result) {
+std::int64_t largest_in(const T* plane, std::int64_t width, const Span& row, const Span& column) {
+  std::int64_t best = row.begin * width + column.begin;
+  for (std::int64_t y = row.begin; y < row.end; ++y) {
+    for (std::int64_t x = column.begin; x < column.end; ++x) {
+      const T value = plane[y * width + x];
+      if (value > plane[best] || value != value) best = y * width + x;
+    }
+  }
+  return best;
+}
+
+// `in` is contiguous.
+template <typename T>
+void max_of_planes(const Tensor& in, const Spans& rows, const Spans& columns,
+                   const Pooled& result) {
+  const std::int64_t channels = in.size(1);
+  const std::int64_t width = in.size(3);
+  const std::int64_t pixels = in.size(2) * width;
+  const std::int64_t result_image = channels * std::ssize(rows) * std::ssize(columns);
+  const T* plane = in.data<T>();
+  T* values = result.values.data<T>();
+  std::int32_t* index = result.index.data<std::int32_t>();
+  for (std::int64_t p = 0; p < in.size(0) * channels; ++p, plane += pixels) {
+    std::int64_t at = p / channels * result_image + p % channels;
+    for_each_window(rows, columns, [&](const Span& row, const Span& column) {
+      const std::int64_t best = largest_in(plane, width, row, column);
+      values[at] = plane[best];
+      index[at] = static_cast<std::int32_t>(best);
+      at += channels;
+    });
+  }
+}
+
+constexpr std::size_t kPixels = 1 << 15;  // that are listed at once, of one window at least
+
+// `in` is channels last.
+template <typename T>
+void max_of_columns(const Tensor& in, const Spans& rows, const Spans& columns,
+                    const Pooled& result) {
   const std::int64_t channels = in.size(1);
   const std::int64_t width = in.size(3);
   const std::int64_t image = channels * in.size(2) * width;
@@ -90,13 +130,18 @@ Pooled max_pool2d(const Tensor& input, const Spans& rows, const Spans& columns) 
   const Shape shape = pooled_shape(input.shape(), rows, columns);
   const Pooled result = {empty_channels_last(shape, input.dtype()),
                          empty_channels_last(shape, DType::kI32)};
-  const Tensor in = channels_last(input);
   if (!is_half(input.dtype())) {
     dispatch_float(input.dtype(), [&](auto tag) {
-      max_over<typename decltype(tag)::type>(in, rows, columns, result);
+      using T = typename decltype(tag)::type;
+      if (shape[1] < kManyChannels) {
+        max_of_planes<T>(contiguous(input), rows, columns, result);
+      } else {
+        max_of_columns<T>(channels_last(input), rows, columns, result);
+      }
     });
     return result;
   }
+  const Tensor in = channels_last(input);
   for_each_part(in, [&](std::int64_t first, std::int64_t last) {
     const Pooled part = max_pool2d(widened_images(in, first, last), rows, columns);
     put_images(part.values, result.values, first);

@@ -5,6 +5,8 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/tensor/impl.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd {
@@ -143,6 +145,26 @@ TEST(MaxPool2d, AddsUpGradientsOfOverlappingWindows) {
   gradcheck([](const Inputs& x) { return max_pool2d(x[0], 2); }, {leaf({2, 2, 5, 4})});
 }
 
+TEST(MaxPool2d, OfManyChannelsIsThatOfEach) {
+  constexpr std::int64_t kChannels = 19;
+  Tensor x = integers({2, kChannels, 9, 7}, 1);
+  x.data<float>()[5] = x.data<float>()[6] = std::nanf("");
+  x.requires_grad_();
+  const Pool2dOptions options = {
+      .kernel_size = {2, 3}, .stride = 2, .padding = {1, 0}, .ceil_mode = true};
+  const Tensor y = max_pool2d(x, options);
+  EXPECT_TRUE(kernels::is_channels_last(y));
+  EXPECT_TRUE(kernels::is_channels_last(max_pool2d(x.slice(1, 0, 3), options)));
+  sum(y).backward();
+  for (std::int64_t c = 0; c < kChannels; ++c) {
+    const Tensor plane = x.detach().slice(1, c, c + 1).clone().requires_grad_();
+    const Tensor expected = max_pool2d(plane, options);
+    EXPECT_TRUE(bitwise_equal(y.detach().slice(1, c, c + 1).contiguous(), expected.contiguous()));
+    sum(expected).backward();
+    EXPECT_EQ(x.grad().slice(1, c, c + 1).to_vector(), plane.grad().to_vector());
+  }
+}
+
 TEST(MaxPool2d, LetsANaNThrough) {
   const Tensor x = values({1, std::nan(""), 3, 4}, {1, 1, 2, 2});
   EXPECT_TRUE(std::isnan(max_pool2d(x, 2).item()));
@@ -200,6 +222,16 @@ TEST(BatchNorm, KeepsItsPrecisionFarFromZero) {
   batch_norm(x, Tensor::ones({2}), Tensor::zeros({2}), mean_, variance, true, 1.0);
   EXPECT_NEAR(mean_.to_vector()[0], 1000.0, 0.2);
   EXPECT_NEAR(variance.to_vector()[0], 1.0, 0.2);
+}
+
+TEST(BatchNorm, GradientsKeepNoMoreMemoryThanTheirOwn) {
+  constexpr std::int64_t kChannels = 1000;
+  Tensor mean = Tensor::zeros({kChannels}, DType::kF64);
+  Tensor variance = Tensor::ones({kChannels}, DType::kF64);
+  const Tensor weight = leaf({kChannels}, 1);
+  const Tensor bias = leaf({kChannels}, 2);
+  sum(batch_norm(leaf({2, kChannels, 1, 1}, 3), weight, bias, mean, variance, true)).backward();
+  EXPECT_EQ(impl_of(bias.grad()).storage->bytes, impl_of(weight.grad()).storage->bytes);
 }
 
 TEST(BatchNorm, RefusesWhatDoesNotFit) {

@@ -221,9 +221,13 @@ void expect_wraps(DType dtype, T a, T b, T sum, T product) {
   EXPECT_EQ(out, std::vector<T>(37, sum)) << name_of(dtype);
   reduce(dtype, ReduceOp::kProduct, inputs, out.data(), 37, 1.0, 1.0);
   EXPECT_EQ(out, std::vector<T>(37, product)) << name_of(dtype);
+  reduce(dtype, ReduceOp::kMax, inputs, out.data(), 37, 1.0, 1.0);
+  EXPECT_EQ(out, std::vector<T>(37, std::max(a, b))) << name_of(dtype);
+  reduce(dtype, ReduceOp::kMin, inputs, out.data(), 37, 1.0, 1.0);
+  EXPECT_EQ(out, std::vector<T>(37, std::min(a, b))) << name_of(dtype);
 }
 
-TEST(Reduce, IntegersWrapAround) {
+TEST(Reduce, IntegersWrapAroundAndCompareAsTheirType) {
   constexpr auto kMax32 = std::numeric_limits<std::int32_t>::max();
   constexpr auto kMax64 = std::numeric_limits<std::int64_t>::max();
   expect_wraps<std::uint8_t>(DType::kU8, 255, 3, 2, 253);

@@ -5,7 +5,13 @@
 #include "core/runtime/wake/waiting.h"
 
 namespace hvd {
-namespace {}  // namespace
+namespace {
+
+// While somebody runs the loop on and on it checks less and less often, but this often: a thread
+// that waits for long would take a fifth of the core from whoever computes on it.
+constexpr Duration kDisplaced = std::chrono::milliseconds(100);
+
+}  // namespace
 
 void LoopOwnership::run_until(const Completion& awaited, TimePoint deadline) noexcept {
   if (!others_run_ || !take()) return ring();
@@ -57,15 +63,19 @@ void LoopOwnership::coalesce(TimePoint deadline) noexcept {
 }
 
 void LoopOwnership::take_back() noexcept {
-  while (true) {
+  for (Duration backoff = moment_;; backoff = std::min(2 * backoff, kDisplaced)) {
     const std::uint32_t seen = bell_.rings();  // a ring past leave() is not slept through
     const TimePoint now = Clock::now();
-    const TimePoint last_run = last_run_.load(std::memory_order_seq_cst);
-    const bool due = now >= last_run + moment_;  // whoever ran it does so no more, or still does
-    const TimePoint next = (due ? now : last_run) + moment_;
-    checks_at_.store(next, std::memory_order_seq_cst);
-    if (due && take()) break;
-    if (!due) bell_.ignore(Listener::kOwner);
+    TimePoint next = last_run_.load(std::memory_order_seq_cst) + moment_;
+    if (now < next) {
+      checks_at_.store(next, std::memory_order_seq_cst);
+      bell_.ignore(Listener::kOwner);
+      backoff = moment_;
+    } else {
+      next = now + backoff;
+      checks_at_.store(next, std::memory_order_seq_cst);
+      if (take()) break;
+    }
     bell_.sleep(seen, next, Listener::kOwner);
   }
   bell_.ignore(Listener::kOwner);

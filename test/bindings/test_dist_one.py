@@ -189,7 +189,7 @@ def test_malformed_settings_name_the_variable(monkeypatch):
 def test_every_public_name_is_documented():
     undocumented = [name for name in hvd.__all__ if not (getattr(hvd, name).__doc__ or "").strip()]
     assert not undocumented
-    for module in (hvd.nn, hvd.optim, hvd.data, hvd.io, hvd.nn.init):
+    for module in (hvd.nn, hvd.nn.functional, hvd.nn.init, hvd.optim, hvd.data, hvd.io):
         for name in module.__all__:
             assert (getattr(module, name).__doc__ or "").strip(), name
 

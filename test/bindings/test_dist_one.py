@@ -147,8 +147,6 @@ def test_the_wrapped_optimizer_steps_like_the_plain_one(world):
 def test_wrong_optimizer_arguments_are_errors(world):
     x, y = (hvd.tensor([1.0], requires_grad=True) for _ in range(2))
     sgd = hvd.optim.SGD([x, y])
-    with pytest.raises(hvd.InvalidArgumentError, match="backward_passes_per_step"):
-        hvd.DistributedOptimizer(sgd, backward_passes_per_step=0)
     with pytest.raises(hvd.InvalidArgumentError, match="named_parameters"):
         hvd.DistributedOptimizer(sgd, [("x", x)])
     with pytest.raises(hvd.InvalidArgumentError, match="'x'"):

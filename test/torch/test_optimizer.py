@@ -59,6 +59,7 @@ if size > 2:
     raise SystemExit  # what follows is tested on two ranks
 follows(sgd, zero={"set_to_none": True})
 follows(sgd, zero={"set_to_none": False})
+follows(sgd, tolerance=0.05, compression=hvd.Compression.fp16)  # of float64
 
 class Half(hvd.Compressor):
     @staticmethod

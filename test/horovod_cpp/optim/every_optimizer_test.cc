@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/optim/rules.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

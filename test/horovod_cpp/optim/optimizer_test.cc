@@ -7,7 +7,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/optim/rule_optimizer.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace optim {

@@ -10,7 +10,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/reference_file.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "core/config/config.h"
 #include "horovod_cpp/distributed/collectives/world.h"
+#include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 

@@ -133,9 +133,10 @@ make() {  # N
   hold "$hold_switch" --net "$PPID" "$(realpath "$0")" "$name"
   for number in "${!hosts[@]}"; do connect "${hosts[number]}" $((number + 1)); done
   [[ -z $(command -v nft) ]] || add_rules "${hosts[@]}"
-  # What mpirun calls like ssh: AGENT HOST COMMAND...
-  printf '#!/bin/bash\nhost=$1; shift\nexec bash %q on %q "${host##*-}" bash -c "$*"\n' \
-    "$(realpath "$0")" "$name" >"$folder/agent"
+  # What mpirun calls like ssh: AGENT HOST COMMAND... It stays on the caller's host, and is told of a
+  # host without power as little as ssh is.
+  printf '#!/bin/bash\nhost=$1; shift\nbash %q on %q "${host##*-}" bash -c "$*" || code=$?
+[[ ${code-} != 137 ]] || exec sleep infinity\nexit ${code-0}\n' "$(realpath "$0")" "$name" >"$folder/agent"
   chmod +x "$folder/agent"
   trap - EXIT
 }

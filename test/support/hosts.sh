@@ -41,12 +41,12 @@ mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /run
 mount --bind "$1/hosts" /etc/hosts
 ip link set lo up
-echo $$ >"$1/${2##*-}.pid"
+echo $$ $(readlink /proc/self/ns/net) >"$1/${2##*-}.held"
 echo ready
 exec sleep infinity >/dev/null'
 hold_switch='ip link add name switch type bridge mcast_snooping 0
 ip link set switch up
-echo $$ >"$1/switch.pid"
+echo $$ $(readlink /proc/self/ns/net) >"$1/switch.held"
 echo ready
 exec >/dev/null
 tail --pid="$2" -f /dev/null
@@ -59,8 +59,13 @@ hold() {
     skip "this system has no network namespaces with a bridge: $(<"$folder/error")"
 }
 
+# The process that holds a host. It may have been killed, and its id be another process's since.
 holder() {  # HOST
-  cat "$folder/$1.pid" 2>/dev/null || { echo "hosts.sh: there is no host $name-$1" >&2; return 1; }
+  local id namespace
+  [[ -e $folder/$1.held ]] && read -r id namespace <"$folder/$1.held" &&
+    [[ $(readlink "/proc/$id/ns/net") == "$namespace" ]] ||
+    { echo "hosts.sh: there is no host $name-$1" >&2; return 1; }
+  echo "$id"
 }
 
 network_of() {  # HOST CMD...   with the files of this machine
@@ -80,13 +85,13 @@ enter() {  # HOST CMD...
 # All that are in the host's network, whoever their parents are, except the one that holds it.
 processes() {  # HOST
   local id namespace
-  id=$(holder "$1")
-  namespace=$(readlink "/proc/$id/ns/net") || return 0
+  read -r id namespace <"$folder/$1.held"
   find /proc/[0-9]*/ns/net -lname "${namespace//[][]/?}" 2>/dev/null | cut -d/ -f3 | grep -vx "$id" || true
 }
 
 stop_all() {  # HOST   until none is new: a process that is not stopped yet may start others
   local now before=
+  holder "$1" >/dev/null
   while now=$(processes "$1"); [[ $now != "$before" ]]; do
     kill -STOP $now 2>/dev/null || true
     before=$now
@@ -103,18 +108,17 @@ kill_all() {  # HOST   returns when they are gone
 
 remove() {
   [[ -e $folder ]] || return 0
-  local file host
-  for file in "$folder"/?.pid; do
+  local file host ids
+  for file in "$folder"/?.held; do
     [[ -e $file ]] || continue
-    host=$(basename "$file" .pid)
+    host=$(basename "$file" .held)
     kill_all "$host"
-    kill -KILL "$(holder "$host")" 2>/dev/null || true
+    ids=$(holder "$host") && kill -KILL $ids || true
   done
-  local switch=
-  [[ ! -e $folder/switch.pid ]] || switch="$(processes switch) $(holder switch)"
+  [[ ! -e $folder/switch.held ]] || ids="$(processes switch) $(holder switch)"
   # Open MPI's folders of sessions too: an mpirun that was killed leaves them.
   rm -rf "$folder" "${TMPDIR:-/tmp}/ompi.$name"-?.*
-  kill -KILL $switch 2>/dev/null || true  # this process may be among them
+  kill -KILL ${ids-} 2>/dev/null || true  # this process may be among them
 }
 
 make() {  # N

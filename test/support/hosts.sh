@@ -228,7 +228,7 @@ rate)
   limit "$1" eth0 "$2"
   ;;
 freeze) stop_all "$1" ;;
-thaw) kill -CONT $(processes "$1") ;;
+thaw) kill -CONT $(holder "$1") $(processes "$1") ;;
 power-off)
   network_of switch ip link set dev "$1" down
   kill_all "$1"

@@ -50,6 +50,7 @@ host=$1; shift
 exec {command} "${{host##*-}}" bash -c "$*"
 """
 
+
 @pytest.fixture
 def two_hosts(tmp_path, marked_processes):
     """A function that runs the rest of a program on the first of two hosts."""

@@ -36,6 +36,11 @@ constexpr bool reduces(CollectiveKind kind) {
   return kind == CollectiveKind::kAllreduce || kind == CollectiveKind::kReducescatter ||
          kind == CollectiveKind::kReduce;
 }
+// Ranks may bring different numbers of rows, and tell each other first how many.
+constexpr bool sizes_differ(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllgather || kind == CollectiveKind::kAlltoall ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
+}
 // Add and remove: the log itself carries them out; they are no batch.
 constexpr bool changes_sets(CollectiveKind kind) {
   return kind == CollectiveKind::kAddSet || kind == CollectiveKind::kRemoveSet;

@@ -13,12 +13,6 @@ namespace {
 
 using Kind = CollectiveKind;
 
-// The ranks first tell each other how much they bring.
-bool sizes_differ(Kind kind) {
-  return kind == Kind::kAllgather || kind == Kind::kAlltoall || kind == Kind::kGather ||
-         kind == Kind::kScatter;
-}
-
 std::vector<std::size_t> bytes_of(const std::vector<std::int64_t>& rows, std::size_t row_bytes) {
   std::vector<std::size_t> bytes;
   bytes.reserve(rows.size());

@@ -149,11 +149,6 @@ void check_values(const Request& request) {
   check_extents(request.shapes, request.dtype);
 }
 
-bool ragged(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllgather || kind == CollectiveKind::kAlltoall ||
-         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
-}
-
 // Says one difference; the ranks are the same in all of them.
 class Difference {
  public:
@@ -179,7 +174,7 @@ std::string describe_shapes(const Request& a, const Request& b, const Difference
   }
   std::size_t at = 0;
   while (a.shapes[at] == b.shapes[at]) ++at;
-  std::string field = ragged(a.kind) ? "shape after the first dimension" : "shape";
+  std::string field = sizes_differ(a.kind) ? "shape after the first dimension" : "shape";
   if (a.shapes.size() > 1) {
     field +=
         " of tensor " + std::to_string(at) + " of the group of " + std::to_string(a.shapes.size());
@@ -188,15 +183,6 @@ std::string describe_shapes(const Request& a, const Request& b, const Difference
 }
 
 }  // namespace
-
-const char* name_of(CollectiveKind kind) {
-  constexpr const char* kNames[] = {
-      "allreduce", "broadcast", "allgather", "alltoall",        "reducescatter",      "reduce",
-      "gather",    "scatter",   "barrier",   "add process set", "remove process set", "join",
-      "make arena"};
-  static_assert(std::size(kNames) == kCollectiveKindCount);
-  return kNames[static_cast<std::size_t>(kind)];
-}
 
 template <typename Io>
 void serialize(Io& io, Fields<Io, Request>& request) {

@@ -77,10 +77,10 @@ class ScopeGuard {
 };
 
 // Decorates any optimizer: when backward() has finished a parameter's gradient, its reduction over
-// all ranks starts while the rest of backward still runs. Gradients are batched up to 1 MiB; the
-// rest is submitted when backward() returns, or by step() if step() usually follows immediately.
-// step() waits for all of them and then lets the wrapped optimizer update. Over one rank it only
-// forwards (and clips, and averages).
+// all ranks starts while the rest of backward still runs. Gradients are batched up to the bytes of
+// HOROVOD_FUSION_THRESHOLD (Config::fusion_threshold, 1 MiB); the rest is submitted when backward()
+// returns, or by step() if step() usually follows immediately. step() waits for all of them and
+// then lets the wrapped optimizer update. Over one rank it only forwards (and clips, and averages).
 //
 //   DistributedOptimizer optimizer(std::make_shared<optim::SGD>(model.parameters(), options),
 //                                  model.named_parameters());

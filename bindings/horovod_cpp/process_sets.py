@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.short_traceback import short_traceback
+from horovod_cpp.store_meeting import meeting_of_torchrun
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -44,11 +45,14 @@ def _as_set(given: Any) -> Any:
 @_documented_as(_native._init)
 @short_traceback
 def init(process_sets: Iterable[ProcessSet | Sequence[int]] | str | None = None) -> None:
-    if not _native.is_initialized():
-        _registered.clear()
     if isinstance(process_sets, Iterable) and not isinstance(process_sets, str):
         process_sets = [_as_set(each) for each in process_sets]
-    _native._init(process_sets)
+    if _native.is_initialized():
+        _native._init(process_sets)
+    else:
+        _registered.clear()
+        with meeting_of_torchrun():
+            _native._init(process_sets)
     if isinstance(process_sets, list):
         for each in process_sets:
             _remember(each)

@@ -22,6 +22,8 @@ class UniqueFd {
     if (fd >= 0) ::close(fd);
   }
   int get() const { return fd_; }
+  // The caller closes it from now on.
+  int release() { return std::exchange(fd_, -1); }
   explicit operator bool() const { return fd_ >= 0; }
 
  private:

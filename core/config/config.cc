@@ -127,6 +127,14 @@ const std::array kSettings = {
         "HOROVOD_GLOO_IFACE",
         "interfaces for control messages between hosts, such as eth0,ib0; empty = what reaches "
         "the others"),
+    setting<kPerRank, kinds::kPorts, &Config::port_range>(
+        "HVD_PORT_RANGE",
+        "ports at which ranks listen for those of other hosts, such as 20000-20100; empty = those "
+        "that the system chooses"),
+    setting<kPerRank, kinds::kText, &Config::advertise_address>(
+        "HVD_ADVERTISE_ADDRESS",
+        "name or address at which ranks of other hosts reach this one, where that is not its own "
+        "(NAT, containers); empty = those of its interfaces"),
     setting<kEqual, kinds::kFlag, &Config::hierarchical_allreduce>(
         "HOROVOD_HIERARCHICAL_ALLREDUCE",
         "1 = on several hosts, reduce inside each host before between them"),
@@ -153,9 +161,13 @@ const std::array kSettings = {
         "how the ranks connect: mpi, gloo = without MPI, auto = by MPI if it started them"),
     setting<kPerRank, kinds::kText, &Config::rendezvous>(
         "HVD_RENDEZVOUS",
-        "where the ranks meet without MPI: file:///folder/name, tcp://127.0.0.1:port (with "
-        "HVD_RENDEZVOUS_KEY), unix:name or env:// (MASTER_ADDR and MASTER_PORT); empty = what the "
-        "launcher left"),
+        "where the ranks meet without MPI: tcp://host:port of rank 0, file:///folder/name (shared "
+        "by all hosts), unix:name (on one host) or env:// (MASTER_ADDR and MASTER_PORT); empty = "
+        "what the launcher left"),
+    setting<kPerRank, kinds::kFlag, &Config::require_key>(
+        "HVD_REQUIRE_KEY",
+        "1 = ranks do not meet at a network port without a key (HVD_RENDEZVOUS_KEY, or the one in "
+        "a file://); 0 = they do, with a warning"),
     setting<kEqual, kinds::kCpuOperations, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS",
         "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "

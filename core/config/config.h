@@ -10,12 +10,24 @@
 
 #include "core/base/clock.h"
 #include "core/config/log.h"
+#include "core/config/port_range.h"
 
 namespace hvd {
 
+// How ranks of several hosts, and without MPI, find and reach each other: settings of Config.
+struct NetworkSettings {
+  // Names with commas; empty = whatever reaches the other hosts. For control messages.
+  std::string network_interfaces;
+  PortRange port_range;
+  std::string advertise_address;                     // empty = those at which this rank listens
+  Duration link_timeout = std::chrono::seconds(10);  // of control messages between hosts
+  std::string rendezvous;  // empty = by what the launcher left; see ops/connect/meeting.h
+  bool require_key = false;
+};
+
 // What is in force, one member per setting. The table in config.cc says which variable fills which
 // member, what it accepts and what it means; describe_settings() shows it.
-struct Config {
+struct Config : NetworkSettings {
   std::size_t fusion_threshold = 1 << 20;  // bytes; 0 = no fusion
   Duration batching_gap = Duration::zero();
   std::size_t cache_capacity = 4096;  // response slots
@@ -52,16 +64,12 @@ struct Config {
   bool bind_cores = true;            // see core/system/core_binding.h
   bool mpi_threads_disable = false;
   bool dynamic_process_sets = true;
-  // Names with commas; empty = whatever reaches the other hosts. For control messages.
-  std::string network_interfaces;
   bool hierarchical_allreduce = true;
   bool hierarchical_allgather = true;
   std::string control_plane = "tcp";                     // between hosts: tcp or mpi
-  Duration link_timeout = std::chrono::seconds(10);      // of control messages between hosts
   Duration shutdown_timeout = std::chrono::seconds(10);  // until the others answer
   std::string world = "job";
   std::string controller = "auto";
-  std::string rendezvous;  // empty = by what the launcher left; see ops/connect/meeting.h
   std::string cpu_operations = "shm";
   std::string gpu_operations = "none";
   bool async_completion = true;

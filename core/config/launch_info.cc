@@ -18,7 +18,7 @@ namespace {
 
 // What has to be set for the launcher to be found. Only our own names are set by nobody else: half
 // of them is a mistake, and no reason to run as a job of one rank.
-enum class Proof { kRank, kRankAndSize, kRankOrSize };
+enum class Proof { kRank, kRankAndSize, kRankOrSize, kTorchrun };
 
 struct LauncherVariables {
   const char* launcher;
@@ -46,7 +46,8 @@ constexpr LauncherVariables kLaunchers[] = {
      Proof::kRankOrSize},
     {kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", false,
      Proof::kRankAndSize, "SLURM_NTASKS"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false,
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false, Proof::kTorchrun},
+    {"who set RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false,
      Proof::kRankAndSize},
 };
 
@@ -69,6 +70,8 @@ bool is_proven(const LauncherVariables& row) {
       return has_rank && has_size;
     case Proof::kRankOrSize:
       return has_rank || has_size;
+    case Proof::kTorchrun:
+      return has_rank && has_size && environment("TORCHELASTIC_RUN_ID");
   }
   return false;
 }

@@ -7,7 +7,9 @@ namespace hvd {
 
 // What a launcher said about this process. `launcher` names whose variables were found.
 struct LaunchInfo {
-  std::string launcher;  // "Open MPI", "hvdrun", "Slurm", ...; empty = started by hand
+  // "Open MPI", "hvdrun", "Slurm", ...; "who set RANK and WORLD_SIZE" for people and for launchers
+  // of PyTorch's except torchrun; empty = a program that is started alone.
+  std::string launcher;
   std::optional<int> rank;
   std::optional<int> size;
   std::optional<int> local_rank;  // among the ranks of this host

@@ -76,6 +76,20 @@ std::string write_cores(const std::vector<int>& value) {
   return text;
 }
 
+std::optional<PortRange> read_ports(std::string_view text) {
+  if (text.empty()) return PortRange();
+  const auto parts = split(text, '-');
+  const auto first = read_between<std::uint16_t>(parts.front(), 1);
+  const auto last = read_between<std::uint16_t>(parts.back(), 1);
+  if (parts.size() > 2 || !first || !last || *first > *last) return std::nullopt;
+  return PortRange{*first, *last};
+}
+
+std::string write_ports(const PortRange& ports) {
+  if (ports == PortRange()) return "";
+  return std::to_string(ports.first) + "-" + std::to_string(ports.last);
+}
+
 constexpr Duration kMillisecond = std::chrono::milliseconds(1);
 constexpr Duration kSecond = std::chrono::seconds(1);
 
@@ -127,6 +141,8 @@ constinit const SettingKind<std::string> kTimelinePath = {
     "a file name, or DYNAMIC",
     [](Text text) { return std::optional(std::string(text == "DYNAMIC" ? "" : text)); },
     &write_text};
+constinit const SettingKind<PortRange> kPorts = {
+    "two ports such as 20000-20100, the lower one first", &read_ports, &write_ports};
 // What to do about what is probably a mistake.
 constinit const SettingKind<std::string> kCheck = {
     "0 (nothing), warn or error", [](Text text) { return one_of(text, "0", "warn", "error"); },

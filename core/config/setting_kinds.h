@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/config/log.h"
+#include "core/config/port_range.h"
 
 namespace hvd {
 
@@ -30,6 +31,7 @@ extern const SettingKind<std::string> kText, kTimelinePath, kCheck, kControlTran
     kController, kCpuOperations, kGpuOperations;
 extern const SettingKind<LogLevel> kLevel;
 extern const SettingKind<std::vector<int>> kCores;
+extern const SettingKind<PortRange> kPorts;
 
 }  // namespace kinds
 }  // namespace hvd

@@ -78,7 +78,7 @@ std::vector<std::string> decode_gathered(std::span<const std::byte> answer, int 
   return texts;
 }
 
-Status missing_ranks(const std::vector<bool>& here) {
+std::string list_of_missing(const std::vector<bool>& here) {
   constexpr std::size_t kNamed = 32;  // a size that was mistyped may be large
   std::string ranks;
   std::size_t missing = 0;
@@ -87,8 +87,13 @@ Status missing_ranks(const std::vector<bool>& here) {
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
   }
   if (missing > kNamed) ranks += " and " + std::to_string(missing - kNamed) + " more";
+  return ranks;
+}
+
+Status missing_ranks(const std::vector<bool>& here) {
   return {StatusCode::kStalled,
-          "rank(s) " + ranks + " did not connect before the start timeout (HOROVOD_START_TIMEOUT)"};
+          "rank(s) " + list_of_missing(here) +
+              " did not connect before the start timeout (HOROVOD_START_TIMEOUT)"};
 }
 
 Status missing_answer() {

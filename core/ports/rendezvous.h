@@ -45,6 +45,8 @@ class Rendezvous {
 
   virtual Rank rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
+  // What all ranks knew before they met and nobody else does; empty = nothing.
+  virtual std::string secret() const { return {}; }
   // Every rank's text, by rank. Collective; waits for the others. Throws StalledError naming those
   // who are missing at the deadline; what one rank throws, all do.
   virtual std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) = 0;
@@ -56,6 +58,8 @@ Bytes encode_gather_failure(const Status& why);
 // The texts of `size` ranks. Throws what rank 0 reported, PeerLostError if it is malformed.
 std::vector<std::string> decode_gathered(std::span<const std::byte> answer, int size);
 
+// The ranks that are false in `here`: "1, 3", and not all of them if they are many.
+std::string list_of_missing(const std::vector<bool>& here);
 // What becomes of a gathering in which the ranks that are false in `here` did not show up.
 Status missing_ranks(const std::vector<bool>& here);
 // What a rank says that waited for rank 0.

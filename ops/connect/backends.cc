@@ -35,31 +35,45 @@ std::vector<Rank> remote_ranks(const Placement& placement) {
   return remote;
 }
 
-// To the ranks of other hosts: over TCP, or by MPI's messages if the user prefers them (where only
-// MPI's network connects the hosts). `bell`: of this host's control plane, if it has one.
-std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& placement,
-                                                const Config& config, const Doorbell* bell,
-                                                TimePoint deadline) {
-  if (config.control_plane == "mpi") {
-    return link.make_control_plane(placement, remote_ranks(placement));
-  }
-  const AllGather all_gather = [&link](const std::string& mine, TimePoint limit) {
-    return link.all_gather(mine, limit);
-  };
-  return connect_hosts(placement, config, bell, all_gather, deadline);
+// How the ranks found each other: all of them, and with MPI if `mpi` is there.
+struct World {
+  Rendezvous& others;
+  MpiLink* mpi;  // the same as `others`; null = without MPI
+  HostTopology here;
+  std::string launcher;
+};
+
+[[noreturn]] void refuse_setting(const World& world, const std::string& setting) {
+  throw UnsupportedError(setting + ", but " + world.launcher +
+                         " started this process without MPI: leave it alone, or use mpirun or "
+                         "hvdrun --mpi");
 }
 
-std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const HostTopology& here,
-                                                 const Config& config, const HostSharing& host,
-                                                 TimePoint deadline) {
-  const Placement& placement = here.placement;
+// To the ranks of other hosts: over TCP, or by MPI's messages if the user prefers them (where only
+// MPI's network connects the hosts). `bell`: of this host's control plane, if it has one.
+std::unique_ptr<ControlPlane> make_remote_plane(const World& world, const Config& config,
+                                                const Doorbell* bell, TimePoint deadline) {
+  const Placement& placement = world.here.placement;
+  if (config.control_plane == "mpi") {
+    if (world.mpi == nullptr) refuse_setting(world, "HVD_CONTROL_PLANE=mpi");
+    return world.mpi->make_control_plane(placement, remote_ranks(placement));
+  }
+  const AllGather all_gather = [&world](const std::string& mine, TimePoint limit) {
+    return world.others.all_gather(mine, limit);
+  };
+  return connect_hosts(placement, config, bell, all_gather, deadline, world.others.secret());
+}
+
+std::unique_ptr<ControlPlane> make_control_plane(const World& world, const Config& config,
+                                                 const HostSharing& host, TimePoint deadline) {
+  const Placement& placement = world.here.placement;
   std::unique_ptr<ControlPlane> local;
   if (host.memory != nullptr) {
     local = std::make_unique<ShmControlPlane>(placement, host.memory, host.processes);
   }
   if (placement.hosts() == 1) return local;
   const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
-  auto remote = make_remote_plane(link, placement, config, bell, deadline);
+  auto remote = make_remote_plane(world, config, bell, deadline);
   if (local == nullptr) return remote;
   return std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
 }
@@ -73,9 +87,22 @@ std::unique_ptr<Collective> make_shm_collective(const HostTopology& here, HostSh
                                          ArenaFiles(std::move(host.arena_files), place));
 }
 
-// How tensors move in a job with MPI.
-std::unique_ptr<Collective> make_collective(MpiLink& link, const HostTopology& here,
-                                            const Config& config, HostSharing host) {
+// Between the ranks of several hosts, or of one that does without shared memory.
+std::unique_ptr<Collective> make_flat_collective(const World& world) {
+  if (world.mpi != nullptr) return world.mpi->make_collective();
+  const Placement& placement = world.here.placement;
+  if (placement.hosts() == 1) refuse_setting(world, "HOROVOD_CPU_OPERATIONS=mpi");
+  throw UnsupportedError(world.launcher + " started ranks on " + std::to_string(placement.hosts()) +
+                         " hosts (" + placement.host_names[0] + ", " + placement.host_names[1] +
+                         (placement.hosts() > 2 ? ", ..." : "") +
+                         "): without MPI tensors move inside one; for several start the job with "
+                         "hvdrun -H host:slots,...");
+}
+
+// How tensors move.
+std::unique_ptr<Collective> make_collective(const World& world, const Config& config,
+                                            HostSharing host) {
+  const HostTopology& here = world.here;
   const Placement& placement = here.placement;
   std::unique_ptr<Collective> local;
   if (here.shm) local = make_shm_collective(here, std::move(host));
@@ -83,7 +110,7 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const HostTopology& h
   const HierOptions options = {.all_reduce = config.hierarchical_allreduce,
                                .all_gather = config.hierarchical_allgather,
                                .rank_order = config.deterministic};
-  auto flat = link.make_collective();
+  auto flat = make_flat_collective(world);
   if (placement.hosts() == 1 || (!options.all_reduce && !options.all_gather)) return flat;
   return HierCollective::make(std::move(flat), std::move(local), placement.rank, placement.host_of,
                               options);
@@ -99,11 +126,20 @@ void add_gpus(Ports& ports, const GpuTopology& here, const Config& config,
   ports.gpu = rank_gpu(library, here.place);
 }
 
-void add_gpus(Ports& ports, Rendezvous& others, const HostTopology& here, const Config& config,
-              TimePoint deadline) {
-  if (config.gpu_operations == "none") return;
-  add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
-           config, [&](const std::string& mine) { return others.all_gather(mine, deadline); });
+// Everything that the ranks share, once they have met.
+Ports connect_world(const World& world, Config config, TimePoint deadline) {
+  const HostTopology& here = world.here;
+  HostSharing host = share_host(world.others, here, memory_needs(here), deadline);
+  Ports ports;
+  ports.control = make_control_plane(world, config, host, deadline);
+  ports.collectives.push_back(make_collective(world, config, std::move(host)));
+  if (config.gpu_operations != "none") {
+    add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
+             config,
+             [&](const std::string& mine) { return world.others.all_gather(mine, deadline); });
+  }
+  ports.config = std::move(config);
+  return ports;
 }
 
 void expect_world(const LaunchInfo& launch, const MpiLink& link) {
@@ -147,15 +183,10 @@ Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Te
   if (link->size() == 1) return connect_to_self(config);
   set_log_rank(link->rank());
   library.module->set_log_rank(link->rank());
-  const HostTopology here = meet(*link, config, arguments, deadline);
-  HostSharing host = share_host(*link, here, memory_needs(here), deadline);
-  Ports ports;
-  ports.control = make_control_plane(*link, here, config, host, deadline);
-  ports.collectives.push_back(make_collective(*link, here, config, std::move(host)));
-  add_gpus(ports, *link, here, config, deadline);
+  const World world{*link, link.get(), meet(*link, config, arguments, deadline), launch.launcher};
+  Ports ports = connect_world(world, std::move(config), deadline);
   ports.mpi_threads = link->threads_supported();
   ports.ended = [module = library.module](bool in_error) { module->job_ended(in_error); };
-  ports.config = std::move(config);
   return ports;
 }
 
@@ -165,45 +196,25 @@ Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Te
                          "HOROVOD_CONTROLLER alone");
 }
 
-// All ranks are on this machine, and MPI is not asked.
 Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting, Config config,
                             std::span<const Term> arguments) {
   const TimePoint deadline = Clock::now() + config.start_timeout;
+  set_log_rank(meeting.rank);
   const auto others = attend(meeting, deadline);
-  set_log_rank(others->rank());
-  const HostTopology here = meet(*others, config, arguments, deadline);
+  const World world{*others, nullptr, meet(*others, config, arguments, deadline), launch.launcher};
   if (config.controller == "mpi") refuse_mpi_controller(launch);
-  if (here.placement.hosts() > 1) {
-    throw UnsupportedError(launch.launcher + " started ranks on " +
-                           std::to_string(here.placement.hosts()) + " hosts (" +
-                           here.placement.host_names[0] + ", " + here.placement.host_names[1] +
-                           (here.placement.hosts() > 2 ? ", ..." : "") +
-                           "): without MPI all have to be on one; for several start the job with "
-                           "hvdrun -H host:slots,...");
-  }
-  if (!here.shm) {
-    throw UnsupportedError("HOROVOD_CPU_OPERATIONS=mpi, but " + launch.launcher +
-                           " started this process without MPI: leave it alone, or use mpirun or "
-                           "hvdrun --mpi");
-  }
-  HostSharing host = share_host(*others, here, memory_needs(here), deadline);
-  Ports ports;
-  ports.control = std::make_unique<ShmControlPlane>(here.placement, host.memory, host.processes);
-  ports.collectives.push_back(make_shm_collective(here, std::move(host)));
-  add_gpus(ports, *others, here, config, deadline);
-  ports.config = std::move(config);
-  return ports;
+  return connect_world(world, std::move(config), deadline);
 }
 
 // Nothing if MPI has to connect the ranks: because they want it, or because only it can.
 std::optional<Meeting> meeting_without_mpi(const LaunchInfo& launch, const Config& config) {
   if (!launch.speaks_mpi) {
-    auto meeting = find_meeting(launch, config.rendezvous);
+    auto meeting = find_meeting(launch, config);
     if (!meeting && config.controller == "mpi") refuse_mpi_controller(launch);
     return meeting;
   }
   if (config.controller != "gloo") return std::nullopt;
-  if (!config.rendezvous.empty()) return find_meeting(launch, config.rendezvous);
+  if (!config.rendezvous.empty()) return find_meeting(launch, config);
   if (launch.rank == 0) {
     log(LogLevel::kWarning,
         "HOROVOD_CONTROLLER=gloo: MPI started this job and connects its ranks; without it they "

@@ -18,7 +18,7 @@ constexpr std::size_t kHeader = sizeof(FrameType) + sizeof(std::uint32_t);
 
 }  // namespace
 
-FrameStream::FrameStream(UniqueFd fd, Handshake handshake, std::size_t most)
+FrameStream::FrameStream(TcpDescriptor fd, Handshake handshake, std::size_t most)
     : fd_(std::move(fd)), handshake_(std::move(handshake)), most_(most) {
   fcntl(fd_.get(), F_SETFL, fcntl(fd_.get(), F_GETFL) | O_NONBLOCK);
 }

@@ -9,8 +9,8 @@
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
-#include "core/base/unique_fd.h"
 #include "ops/net/handshake.h"
+#include "ops/net/tcp_socket.h"
 
 namespace hvd {
 
@@ -26,7 +26,7 @@ struct Frame {
 class FrameStream {
  public:
   // `most`: bytes of payload that the other end may send at once, when the handshake is done.
-  FrameStream(UniqueFd fd, Handshake handshake, std::size_t most);
+  FrameStream(TcpDescriptor fd, Handshake handshake, std::size_t most);
 
   // Goes on with the handshake as far as it can now; true once it is done, and only then frames may
   // be sent and received. handshake() says whether and why it has failed.
@@ -47,7 +47,7 @@ class FrameStream {
  private:
   void read_available();
 
-  UniqueFd fd_;
+  TcpDescriptor fd_;
   Handshake handshake_;
   std::size_t most_;
   Bytes unsent_;

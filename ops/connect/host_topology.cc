@@ -16,7 +16,7 @@
 #include "core/system/host.h"
 #include "ops/connect/frame_stream.h"
 #include "ops/connect/introduction.h"
-#include "ops/connect/meeting.h"
+#include "ops/connect/local_socket.h"
 #include "ops/shm/descriptor_message.h"
 
 namespace hvd {
@@ -155,9 +155,8 @@ class Exchange {
       if (pidfd) files_[place_].push_back(std::move(pidfd));
       if (!leads()) return offer;
       memory_ = SharedMemory::create(needs.bytes, needs.reserved);
-      point_.where = "hvd-memory-" + random_hex(32);
-      listener_ = listen_at(point_);
-      offer.socket = point_.where;
+      offer.socket = "hvd-memory-" + random_hex(32);
+      listener_ = listen_locally(offer.socket);
     } catch (const Error& error) {
       offer.failure = error.what();
     }
@@ -179,8 +178,7 @@ class Exchange {
   }
 
   void fetch(const std::string& socket, std::size_t bytes, TimePoint deadline) {
-    point_.where = socket;
-    const UniqueFd leader = connect(deadline);
+    const UniqueFd leader = connect(socket, deadline);
     send(leader, static_cast<std::int32_t>(place_), files_[place_], deadline);
     // Of the other ranks, and then the memory.
     for (std::size_t left = locals_.size(); left > 0; --left) {
@@ -221,7 +219,7 @@ class Exchange {
 
   void accept(std::vector<UniqueFd>& unknown) {
     errno = 0;
-    if (UniqueFd client = accept_from(listener_, point_)) {
+    if (UniqueFd client = accept_locally(listener_)) {
       unknown.push_back(std::move(client));
     } else if (errno == EMFILE || errno == ENFILE) {
       throw UnsupportedError(
@@ -252,10 +250,10 @@ class Exchange {
     send(client, kMemory, {&memory_->fd(), 1}, deadline);
   }
 
-  UniqueFd connect(TimePoint deadline) const {
+  UniqueFd connect(const std::string& socket, TimePoint deadline) const {
     std::string why;
     while (true) {
-      if (UniqueFd leader = connect_to(point_, why)) return leader;
+      if (UniqueFd leader = connect_locally(socket, why)) return leader;
       before_next_attempt(deadline, "cannot fetch the shared memory of " +
                                         placement_.described(locals_[0]) + ": " + why);
     }
@@ -291,7 +289,6 @@ class Exchange {
   std::size_t place_ = 0;                     // among them
   std::vector<std::vector<UniqueFd>> files_;  // by rank of the host: for arenas, and its pidfd
   std::shared_ptr<SharedMemory> memory_;
-  MeetingPoint point_{MeetingPoint::Kind::kUnix, "", 0};
   UniqueFd listener_;
 };
 

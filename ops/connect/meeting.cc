@@ -1,89 +1,36 @@
 #include "ops/connect/meeting.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/time.h>
-#include <sys/un.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cstddef>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/config/config.h"
+#include "core/base/text.h"
 #include "core/config/log.h"
 #include "core/system/host.h"
+#include "ops/connect/frame_stream.h"
+#include "ops/connect/local_socket.h"
 #include "ops/connect/rendezvous.h"
 
 namespace hvd {
 namespace {
 
-constexpr int kBacklog = 1024;
-constexpr std::size_t kLongestName = sizeof(sockaddr_un::sun_path) - 1;
-
 using Kind = MeetingPoint::Kind;
 
-struct Address {
-  union {
-    sockaddr any;
-    sockaddr_in tcp;
-    sockaddr_un local;
-  };
-  socklen_t length = 0;
-};
-
-// Names of unix sockets that begin with a zero byte are in no file system.
-Address address_of(const MeetingPoint& point) {
-  Address address;
-  if (point.kind == Kind::kTcp) {
-    address.tcp = {};
-    address.tcp.sin_family = AF_INET;
-    address.tcp.sin_port = htons(point.port);
-    inet_pton(AF_INET, point.where.c_str(), &address.tcp.sin_addr);
-    address.length = sizeof address.tcp;
-    return address;
-  }
-  address.local = {};
-  address.local.sun_family = AF_UNIX;
-  std::memcpy(address.local.sun_path + 1, point.where.data(), point.where.size());
-  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + point.where.size());
-  return address;
-}
-
-UniqueFd make_socket(const MeetingPoint& point, int flags) {
-  const int family = point.kind == Kind::kTcp ? AF_INET : AF_UNIX;
-  UniqueFd fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  if (!fd) throw InternalError(std::string("socket: ") + std::strerror(errno));
-  return fd;
-}
-
-// Loopback ports are every user's; who is at the other end of a unix socket is known.
-bool is_another_users(const UniqueFd& fd, const MeetingPoint& point) {
-  if (point.kind == Kind::kTcp) return false;
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return true;
-  return peer.uid != geteuid() && peer.uid != 0;
-}
-
-// A port that nobody listens on may be given to the very socket that looks for it.
-bool is_connected_to_itself(const UniqueFd& fd, const MeetingPoint& point) {
-  if (point.kind != Kind::kTcp) return false;
-  sockaddr_in own{};
-  socklen_t length = sizeof own;
-  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &length);
-  return ntohs(own.sin_port) == point.port;
-}
+constexpr const char* kOfSeveralHosts =
+    "for several hosts set HVD_RENDEZVOUS=tcp://host:port, a free port of rank 0's host, or "
+    "file:///folder/name in a folder that all of them share, or start the job with hvdrun -H "
+    "host:slots,...";
 
 [[noreturn]] void refuse(const std::string& origin, std::string_view text) {
   throw InvalidArgumentError(origin + "='" + std::string(text) +
-                             "': expected tcp://127.0.0.1:PORT, file:///FOLDER/NAME or unix:NAME");
+                             "': expected tcp://HOST:PORT, file:///FOLDER/NAME or unix:NAME");
 }
 
 std::optional<std::string_view> after(std::string_view text, std::string_view prefix) {
@@ -91,22 +38,28 @@ std::optional<std::string_view> after(std::string_view text, std::string_view pr
   return text.substr(prefix.size());
 }
 
+// "node1:29400", "[fd00::1]:29400"
 MeetingPoint parse_tcp(std::string_view rest, std::string_view text, const std::string& origin) {
   const std::size_t colon = rest.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) refuse(origin, text);
-  MeetingPoint point{Kind::kTcp, std::string(rest.substr(0, colon)), 0};
-  const std::string_view port = rest.substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), point.port);
-  if (error != std::errc() || end != port.data() + port.size() || point.port == 0) {
-    refuse(origin, text);
-  }
-  if (point.where == "localhost") point.where = "127.0.0.1";
-  in_addr address{};
-  const bool is_ip = inet_pton(AF_INET, point.where.c_str(), &address) == 1;
-  if (is_ip && (ntohl(address.s_addr) >> 24) == 127) return point;
-  throw UnsupportedError(origin + "='" + std::string(text) +
-                         "': without MPI the ranks meet on one machine, at 127.0.0.1 or localhost; "
-                         "for several machines start the job with hvdrun -H host:slots,...");
+  if (colon == std::string_view::npos) refuse(origin, text);
+  const auto port = parse_number<std::uint16_t>(rest.substr(colon + 1));
+  std::string host(rest.substr(0, colon));
+  const bool in_brackets = host.starts_with('[') && host.ends_with(']');
+  if (in_brackets) host = host.substr(1, host.size() - 2);
+  const bool is_v6 = host.find(':') != std::string::npos;
+  if (host.empty() || !port || *port == 0 || is_v6 != in_brackets) refuse(origin, text);
+  return {Kind::kTcp, host == "localhost" ? "127.0.0.1" : host, *port};
+}
+
+// A port that nobody listens on may be given to the very socket that looks for it.
+bool is_connected_to_itself(const TcpDescriptor& fd) {
+  sockaddr_storage own{};
+  sockaddr_storage other{};
+  socklen_t own_length = sizeof own;
+  socklen_t other_length = sizeof other;
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &own_length);
+  getpeername(fd.get(), reinterpret_cast<sockaddr*>(&other), &other_length);
+  return own_length == other_length && std::memcmp(&own, &other, own_length) == 0;
 }
 
 }  // namespace
@@ -117,7 +70,7 @@ MeetingPoint parse_meeting_point(std::string_view text, const std::string& origi
     return {Kind::kFile, std::string(*path), 0};
   }
   if (const auto name = after(text, "unix:"); name && !name->empty()) {
-    if (name->size() <= kLongestName) return {Kind::kUnix, std::string(*name), 0};
+    if (name->size() <= kLongestSocketName) return {Kind::kUnix, std::string(*name), 0};
   }
   refuse(origin, text);
 }
@@ -125,7 +78,7 @@ MeetingPoint parse_meeting_point(std::string_view text, const std::string& origi
 std::string to_string(const MeetingPoint& point) {
   switch (point.kind) {
     case Kind::kTcp:
-      return "tcp://" + point.where + ":" + std::to_string(point.port);
+      return "tcp://" + to_string(TcpAddress{point.where, point.port});
     case Kind::kFile:
       return "file://" + point.where;
     case Kind::kUnix:
@@ -134,99 +87,95 @@ std::string to_string(const MeetingPoint& point) {
   return "unix:" + point.where;
 }
 
-UniqueFd listen_at(const MeetingPoint& point) {
-  UniqueFd fd = make_socket(point, SOCK_NONBLOCK);
-  const int on = 1;  // a port that an earlier job has just left
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const Address at = address_of(point);
-  if (bind(fd.get(), &at.any, at.length) != 0 || listen(fd.get(), kBacklog) != 0) {
-    const int error = errno;
-    throw InvalidArgumentError(
-        "rank 0 cannot listen at " + to_string(point) + ": " + std::strerror(error) +
-        (error == EADDRINUSE ? "; another program or another rank 0 does, choose another one"
-                             : ""));
+TcpDescriptor connect_to(const MeetingPoint& point, Duration link_timeout, TimePoint deadline,
+                         std::string& why) {
+  if (point.kind == Kind::kUnix) {
+    UniqueFd fd = connect_locally(point.where, why);
+    return TcpDescriptor(fd.release());
   }
-  return fd;
-}
-
-UniqueFd accept_from(const UniqueFd& listener, const MeetingPoint& point) {
-  UniqueFd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (fd && is_another_users(fd, point)) {
-    fd.reset();
-    errno = EPERM;
-  }
-  return fd;
-}
-
-UniqueFd connect_to(const MeetingPoint& point, std::string& why) {
-  UniqueFd fd = make_socket(point, 0);
-  const timeval limit{1, 0};  // a listener that was stopped, with a full queue
-  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  const Address to = address_of(point);
-  if (connect(fd.get(), &to.any, to.length) != 0) {
+  TcpDescriptor fd = connect_to(TcpAddress{point.where, point.port}, link_timeout);
+  if (!fd) {
     why = std::strerror(errno);
     return {};
   }
-  if (is_connected_to_itself(fd, point)) {
-    why = "nobody listens";
+  pollfd ready = {fd.get(), POLLOUT, 0};
+  while (ready.revents == 0) {
+    if (wait_for({&ready, 1}, deadline)) continue;
+    why = "nobody answers";
     return {};
   }
-  if (is_another_users(fd, point)) {
-    throw PeerLostError("another user's process listens at " + to_string(point));
-  }
-  return fd;
+  const int error = connect_result(fd.get());
+  if (error != 0) why = std::strerror(error);
+  if (error == 0 && !is_connected_to_itself(fd)) return fd;
+  if (error == 0) why = "nobody listens";
+  return {};
 }
 
 namespace {
 
 constexpr std::size_t kGoodKey = 16;  // characters
 
-// Rank 0's end of a meeting by file. The file goes before the socket it names.
+// Rank 0's end of a meeting by file. The file goes before the sockets it names.
 class FileRendezvous final : public Rendezvous {
  public:
-  explicit FileRendezvous(const Meeting& meeting)
-      : point_{MeetingPoint::Kind::kUnix, fresh_name(), 0},
-        host_(point_, meeting.size, meeting.key),
-        file_(meeting.point.where, {boot_id(), point_.where}) {}
+  // `note` says everything except where other hosts find this rank.
+  FileRendezvous(const Meeting& meeting, RendezvousNote note)
+      : server_(meeting, RendezvousSockets::of_file(meeting, note),
+                meeting.key.empty() ? note.secret : meeting.key),
+        file_(meeting.point.where, std::move(note)) {}
 
-  Rank rank() const noexcept override { return host_.rank(); }
-  int size() const noexcept override { return host_.size(); }
+  Rank rank() const noexcept override { return server_.rank(); }
+  int size() const noexcept override { return server_.size(); }
+  std::string secret() const override { return server_.secret(); }
   std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override {
-    return host_.all_gather(mine, deadline);
+    return server_.all_gather(mine, deadline);
   }
 
  private:
-  static std::string fresh_name() {
-    return "hvd-" + std::to_string(getpid()) + "-" + random_hex(32);
-  }
-
-  MeetingPoint point_;
-  RendezvousServer host_;
+  RendezvousServer server_;
   RendezvousFile file_;
 };
 
-// All ranks of a job that torchrun or a script started have these in common, and no other job of
+// All ranks of one host that torchrun or a script started have these in common, and no other job of
 // this user on this machine has them at the same time.
-std::optional<MeetingPoint> point_of_environment() {
-  const auto address = environment("MASTER_ADDR");
-  const auto port = environment("MASTER_PORT");
-  if (!address || !port) return std::nullopt;
-  std::string name = "hvd-" + std::to_string(geteuid()) + "-" + *address + "-" + *port;
+std::string name_of_environment(const std::string& address, const std::string& port) {
+  std::string name = "hvd-" + std::to_string(geteuid()) + "-" + address + "-" + port;
   for (const char* more : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}) {
     name += "-" + environment(more).value_or("");
   }
-  return parse_meeting_point("unix:" + name, "MASTER_ADDR, MASTER_PORT: unix socket");
+  return name;
 }
 
-std::optional<MeetingPoint> find_point(const std::string& url) {
-  if (url.empty()) return point_of_environment();
-  if (url != "env://") return parse_meeting_point(url, "HVD_RENDEZVOUS");
-  if (auto point = point_of_environment()) return point;
+std::optional<MeetingPoint> point_of_environment(std::optional<bool> one_host) {
+  const auto address = environment("MASTER_ADDR");
+  const auto port = environment("MASTER_PORT");
+  if (!address || !port) return std::nullopt;
+  const std::string name = name_of_environment(*address, *port);
+  const bool is_here = is_loopback(*address) || *address == "localhost";
+  if (one_host.value_or(is_here)) {
+    return parse_meeting_point("unix:" + name, "MASTER_ADDR, MASTER_PORT: unix socket");
+  }
+  if (one_host == false && environment("TORCHELASTIC_USE_AGENT_STORE") == "True") {
+    throw UnsupportedError("torchrun started ranks on several hosts and listens at MASTER_PORT (" +
+                           *port + ") itself, so they cannot meet there: " + kOfSeveralHosts);
+  }
+  const bool is_v6 = address->find(':') != std::string::npos && !address->starts_with('[');
+  MeetingPoint point =
+      parse_meeting_point("tcp://" + (is_v6 ? "[" + *address + "]" : *address) + ":" + *port,
+                          "MASTER_ADDR and MASTER_PORT");
+  if (!one_host && name.size() <= kLongestSocketName) point.local = name;
+  return point;
+}
+
+std::optional<MeetingPoint> find_point(const std::string& url, std::optional<bool> one_host) {
+  if (!url.empty() && url != "env://") return parse_meeting_point(url, "HVD_RENDEZVOUS");
+  auto point = point_of_environment(one_host);
+  if (point || url.empty()) return point;
   throw InvalidArgumentError(
       "HVD_RENDEZVOUS='env://', but MASTER_ADDR and MASTER_PORT are not set");
 }
 
-void check_place(const LaunchInfo& launch) {
+void check_place(const LaunchInfo& launch, const MeetingPoint& point) {
   const auto text = [](const std::optional<int>& value) {
     return value ? std::to_string(*value) : std::string("?");
   };
@@ -236,53 +185,60 @@ void check_place(const LaunchInfo& launch) {
                                text(launch.rank) + " of " + text(launch.size) +
                                ": expected two whole numbers, the rank below the size");
   }
-  if (launch.local_size && *launch.local_size != *launch.size) {
-    throw UnsupportedError(launch.launcher + " started " + text(launch.local_size) + " of " +
-                           text(launch.size) +
-                           " ranks on this machine: without MPI all have to be on one; for "
-                           "several machines start the job with hvdrun -H host:slots,...");
+  const bool is_of_one_host =
+      point.kind == Kind::kUnix || (point.kind == Kind::kTcp && is_loopback(point.where));
+  if (is_of_one_host && launch.local_size && *launch.local_size != *launch.size) {
+    throw InvalidArgumentError(launch.launcher + " started " + text(launch.local_size) + " of " +
+                               text(launch.size) + " ranks on this host, but only ranks of one " +
+                               "host can meet at " + to_string(point) + ": " + kOfSeveralHosts);
   }
 }
 
-// Who is at the other end of a unix socket is known; a port of loopback is every user's. Who
-// connects to it gets a tag by which it can try keys at home, so a key must not be guessable.
+// Who connects gets a tag by which it can try keys at home, so a key must not be guessable.
 void check_key(const Meeting& meeting) {
-  if (meeting.point.kind != MeetingPoint::Kind::kTcp || meeting.key.size() >= kGoodKey) return;
-  const std::string advice =
-      "set HVD_RENDEZVOUS_KEY to one random text on all ranks (openssl rand -hex 16 makes one), or "
-      "meet at file:///folder/name or unix:name, which only processes of this user reach";
-  if (meeting.key.empty()) {
-    throw InvalidArgumentError("HVD_RENDEZVOUS='" + to_string(meeting.point) +
-                               "' without a key: every user of this machine could join or end the "
-                               "job there; " +
-                               advice);
+  if (meeting.point.kind != Kind::kTcp || meeting.key.size() >= kGoodKey) return;
+  const std::string fault =
+      (meeting.key.empty()
+           ? "HVD_RENDEZVOUS_KEY is not set: whoever reaches " + to_string(meeting.point) +
+                 " could join or end this job"
+           : "HVD_RENDEZVOUS_KEY has " + std::to_string(meeting.key.size()) +
+                 " characters: whoever connects to " + to_string(meeting.point) + " can guess it") +
+      "; set it to one random text on all ranks (openssl rand -hex 16 makes one), or meet at "
+      "file:///folder/name, in which rank 0 leaves a key of its own";
+  if (meeting.key.empty() && meeting.network.require_key) {
+    throw InvalidArgumentError("HVD_REQUIRE_KEY=1, but " + fault);
   }
-  if (meeting.rank != 0) return;
-  log(LogLevel::kWarning, "HVD_RENDEZVOUS_KEY has " + std::to_string(meeting.key.size()) +
-                              " characters: whoever connects to " + to_string(meeting.point) +
-                              " can guess it; " + advice);
+  if (meeting.rank == 0) log(LogLevel::kWarning, fault);
 }
 
 }  // namespace
 
-std::optional<Meeting> find_meeting(const LaunchInfo& launch, const std::string& url) {
-  auto point = find_point(url);
+std::optional<Meeting> find_meeting(const LaunchInfo& launch, const Config& config) {
+  std::optional<bool> one_host;
+  if (launch.local_size && launch.size) one_host = *launch.local_size == *launch.size;
+  auto point = find_point(config.rendezvous, one_host);
   if (!point) return std::nullopt;
-  check_place(launch);
-  return Meeting{std::move(*point), *launch.rank, *launch.size,
-                 environment("HVD_RENDEZVOUS_KEY").value_or("")};
+  check_place(launch, *point);
+  return Meeting{.point = std::move(*point),
+                 .rank = *launch.rank,
+                 .size = *launch.size,
+                 .key = environment("HVD_RENDEZVOUS_KEY").value_or(""),
+                 .one_host = one_host,
+                 .network = config};
 }
 
 std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline) {
   check_key(meeting);
-  const bool by_file = meeting.point.kind == MeetingPoint::Kind::kFile;
+  const bool by_file = meeting.point.kind == Kind::kFile;
   if (by_file) await_folder_of(meeting.point.where, deadline);
-  if (meeting.rank != 0) {
-    return std::make_unique<RendezvousClient>(meeting.point, meeting.rank, meeting.size,
-                                              meeting.key, deadline);
+  if (meeting.rank != 0) return std::make_unique<RendezvousClient>(meeting, deadline);
+  if (by_file) {
+    const std::string name = "hvd-" + std::to_string(getpid()) + "-" + random_hex(32);
+    return std::make_unique<FileRendezvous>(meeting,
+                                            RendezvousNote{boot_id(), name, random_hex(32), {}});
   }
-  if (by_file) return std::make_unique<FileRendezvous>(meeting);
-  return std::make_unique<RendezvousServer>(meeting.point, meeting.size, meeting.key);
+  return std::make_unique<RendezvousServer>(meeting, RendezvousSockets::of_point(meeting),
+                                            meeting.key);
 }
 
 }  // namespace hvd

@@ -1,67 +1,67 @@
 #pragma once
 
-#include <sys/socket.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "core/base/unique_fd.h"
+#include "core/config/config.h"
 #include "core/config/launch_info.h"
 #include "core/ports/rendezvous.h"
+#include "ops/net/tcp_socket.h"
 
 namespace hvd {
 
-// Where rank 0 listens. All of them are for the ranks of one machine.
+// Where the ranks find rank 0, which listens.
 struct MeetingPoint {
   enum class Kind {
-    kTcp,   // a port of a loopback address
-    kUnix,  // a name in the network namespace, which vanishes with rank 0; this user's only
-    kFile,  // a file in which rank 0 leaves such a name
+    kTcp,   // a port of rank 0's host
+    kUnix,  // a name in the network namespace, of this user only: the ranks of one host
+    kFile,  // a file in which rank 0 leaves its addresses, for both kinds of ranks
   };
   Kind kind = Kind::kUnix;
-  std::string where;       // IPv4 address, name, absolute path
+  std::string where;       // name or numeric address, name, absolute path
   std::uint16_t port = 0;  // kTcp
+  std::string local = {};  // kTcp: a name at which rank 0 listens for ranks of its host; or empty
 };
 
-// Reads "tcp://127.0.0.1:29400", "tcp://localhost:29400", "unix:NAME", "file:///folder/name".
-// Throws InvalidArgumentError naming `origin`, the text and what is accepted, UnsupportedError that
-// points to hvdrun for an address of another machine.
+// Reads "tcp://node1:29400", "tcp://[fd00::1]:29400", "unix:NAME", "file:///folder/name". Throws
+// InvalidArgumentError naming `origin`, the text and what is accepted.
 MeetingPoint parse_meeting_point(std::string_view text, const std::string& origin);
 
 std::string to_string(const MeetingPoint& point);
 
-// Not for kFile. Throws InvalidArgumentError if somebody else listens there.
-UniqueFd listen_at(const MeetingPoint& point);
-// The next connection; empty with errno set if there is none, or another user made it (EPERM).
-UniqueFd accept_from(const UniqueFd& listener, const MeetingPoint& point);
-// Empty, and `why` says why, when nobody listens there (yet). Throws PeerLostError if another user
-// does.
-UniqueFd connect_to(const MeetingPoint& point, std::string& why);
+// A connection to a kUnix, or to a kTcp with a numeric address. Empty, and `why` says why, when
+// nobody listens there (yet), or does not answer by the deadline. Throws PeerLostError if another
+// user listens.
+TcpDescriptor connect_to(const MeetingPoint& point, Duration link_timeout, TimePoint deadline,
+                         std::string& why);
 
 // What a rank has to know to meet the others without MPI.
 struct Meeting {
   MeetingPoint point;
   Rank rank = 0;
   int size = 1;
-  std::string key;  // empty = none; kTcp needs one
+  std::string key = {};  // HVD_RENDEZVOUS_KEY; empty = none
+  std::optional<bool> one_host =
+      {};                        // all ranks are on this one; empty = the launcher says nothing
+  NetworkSettings network = {};  // how rank 0 is reached from other hosts
 };
 
-// By what the launcher said and by `url` (the setting HVD_RENDEZVOUS; empty or "env://" = by
-// MASTER_ADDR and MASTER_PORT, which torchrun sets). Nothing if there is no word about a place.
-// Throws InvalidArgumentError for values that make no sense, and UnsupportedError that points to
-// hvdrun if the job has ranks on several machines.
+// By what the launcher said and by config.rendezvous (empty or "env://" = by MASTER_ADDR and
+// MASTER_PORT). Nothing if there is no word about a place. Throws InvalidArgumentError for values
+// that make no sense, also for a place of one host that several are to meet at, UnsupportedError
+// for torchrun's MASTER_PORT on several hosts, where torchrun itself listens.
 //
-// The port of MASTER_PORT itself is not used: torchrun and torch.distributed listen there. It only
-// makes the name of a unix socket.
-std::optional<Meeting> find_meeting(const LaunchInfo& launch, const std::string& url);
+// MASTER_PORT itself is not used by ranks of one host, where torchrun or torch.distributed may
+// listen there: it only makes the name of a unix socket. Where the launcher says nothing about
+// hosts (RANK and WORLD_SIZE set by hand), rank 0 listens at both.
+std::optional<Meeting> find_meeting(const LaunchInfo& launch, const Config& config);
 
 // Rank 0 listens and returns, the others wait for it; then all_gather() waits for everyone. Throws
-// InvalidArgumentError for a port without a key, which any user of the machine could take, and what
-// the constructors of RendezvousServer, RendezvousClient and RendezvousFile do, and
-// await_folder_of().
+// InvalidArgumentError for a port without a key if it is required, and what the constructors of
+// RendezvousServer, RendezvousClient and RendezvousFile do, and await_folder_of().
 std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline);
 
 }  // namespace hvd

@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/unique_fd.h"
 #include "core/ports/rendezvous.h"
 #include "ops/connect/frame_stream.h"
 #include "ops/connect/introduction.h"
@@ -13,29 +15,70 @@
 
 namespace hvd {
 
-// The end of any rank but 0.
+// Says on standard error why a rank waits: after 5 s, and then ever less often.
+class WaitReport {
+ public:
+  // `wanted`: not in jobs whose launcher watches over all ranks of one host.
+  WaitReport(bool wanted, TimePoint deadline);
+
+  // When tell() has to be called next.
+  TimePoint next() const { return next_; }
+  // `what()` is why, as a text.
+  template <typename What>
+  void tell(TimePoint now, What what) {
+    if (now >= next_) say(now, what());
+  }
+
+ private:
+  void say(TimePoint now, const std::string& what);
+
+  TimePoint deadline_;
+  TimePoint next_;
+  Duration pause_;
+};
+
+// The end of any rank except 0.
 class RendezvousClient final : public Rendezvous {
  public:
   // Waits until rank 0 is there and bids welcome. Who listens there and does not answer may be
   // somebody else, who goes: it looks again. Throws StalledError at the deadline, what rank 0 has
-  // against this rank, and PeerLostError if something else answers, or who does not know `key`.
-  RendezvousClient(const MeetingPoint& point, Rank rank, int size, const std::string& key,
-                   TimePoint deadline);
+  // against this rank, and PeerLostError if something else answers at each of rank 0's addresses,
+  // or who does not know the key.
+  RendezvousClient(const Meeting& meeting, TimePoint deadline);
 
-  Rank rank() const noexcept override { return rank_; }
-  int size() const noexcept override { return size_; }
+  Rank rank() const noexcept override { return meeting_.rank; }
+  int size() const noexcept override { return meeting_.size; }
+  std::string secret() const override { return key_; }
   std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override;
 
  private:
-  bool enter(const MeetingPoint& point, const std::string& key, TimePoint deadline,
-             Duration& probe_timeout, std::string& why);
+  // False, and why_, if rank 0 is not there yet.
+  bool enter(TimePoint deadline);
+  bool enter_at(const MeetingPoint& point, TimePoint deadline);
   bool shake_hands(TimePoint deadline);
   std::optional<Frame> await_frame(TimePoint deadline);
 
-  Rank rank_;
-  int size_;
-  std::string where_;
+  const Meeting meeting_;
+  const std::string where_;
+  std::string key_;
+  std::string why_;
+  Duration probe_timeout_;  // for the answer of who listens at one address
+  WaitReport report_;
   std::unique_ptr<FrameStream> stream_;
+};
+
+struct RendezvousNote;
+
+// Where rank 0 listens: for ranks of its host and for those of others.
+struct RendezvousSockets {
+  UniqueFd local;
+  std::vector<TcpListener> tcp;
+  std::string obstacle = {};  // why nobody can come from other hosts, where that may not matter
+
+  // Both throw InvalidArgumentError if it cannot listen. What the file has to say of `tcp` is added
+  // to `note`, in which the other things are.
+  static RendezvousSockets of_point(const Meeting& meeting);
+  static RendezvousSockets of_file(const Meeting& meeting, RendezvousNote& note);
 };
 
 // Rank 0's end: it listens, collects what the others say and answers all of them. What is wrong
@@ -45,16 +88,17 @@ class RendezvousClient final : public Rendezvous {
 // that do not fit: they may be of another job of this user.
 class RendezvousServer final : public Rendezvous {
  public:
-  // Listens at `point` (not kFile). `key`: what the others have to know; empty = none.
-  RendezvousServer(MeetingPoint point, int size, std::string key);
+  // `key`: what the others have to know; empty = none.
+  RendezvousServer(Meeting meeting, RendezvousSockets sockets, std::string key);
 
   Rank rank() const noexcept override { return 0; }
-  int size() const noexcept override { return size_; }
+  int size() const noexcept override { return meeting_.size; }
+  std::string secret() const override { return key_; }
   std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override;
 
  private:
   struct Client {
-    Client(UniqueFd fd, Handshake handshake, TimePoint until)
+    Client(TcpDescriptor fd, Handshake handshake, TimePoint until)
         : stream(std::move(fd), std::move(handshake), kRendezvousHelloBytes), limit(until) {}
     FrameStream stream;
     TimePoint limit;  // for its hello
@@ -66,10 +110,13 @@ class RendezvousServer final : public Rendezvous {
 
   void collect(TimePoint deadline);
   TimePoint next_look(TimePoint deadline) const;
-  void accept();
+  void accept(const pollfd& listening);
   void forget_unauthenticated(TimePoint now);
   bool complete() const;
+  std::vector<bool> who_is_here() const;
   Status who_is_missing() const;
+  std::string progress() const;
+  std::string details() const;
   void serve(Client& client);
   void check_handshake(Client& client);
   void handle(Client& client, const Frame& frame);
@@ -78,19 +125,22 @@ class RendezvousServer final : public Rendezvous {
   void send_away(Client& client, const std::string& why);
   void answer(const Bytes& bytes, TimePoint deadline);
 
-  MeetingPoint point_;
-  int size_;
-  std::string key_;
-  UniqueFd listener_;
+  const Meeting meeting_;
+  const std::string where_;
+  const std::string key_;
+  RendezvousSockets sockets_;
   TimePoint listen_again_ = TimePoint::min();  // the system was out of descriptors
   std::list<Client> clients_;
   std::string refused_;  // why the last one was sent away
+  WaitReport report_;    // of the gathering that goes on
 };
 
 // What rank 0 leaves in a file for the others. Written whole or not at all, readable by this user.
 struct RendezvousNote {
-  std::string machine;  // boot_id() of rank 0's
-  std::string socket;   // name of its unix socket
+  std::string machine;                // boot_id() of rank 0's
+  std::string socket;                 // name of its unix socket, for ranks of that machine
+  std::string secret;                 // a key for this meeting
+  std::vector<TcpAddress> addresses;  // for ranks of other hosts
 };
 
 // Waits a few seconds for the file's folder, which may be made together with the job. Throws

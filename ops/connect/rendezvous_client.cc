@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/base/deadlines.h"
+#include "core/config/log.h"
 #include "core/system/host.h"
 #include "core/system/interruptible_waits.h"
 #include "ops/connect/introduction.h"
@@ -16,76 +17,131 @@ namespace {
 constexpr std::size_t kLongestAnswer = 1 << 30;      // bytes: the texts of all ranks
 constexpr std::chrono::milliseconds kFirstPause{1};  // between looks for rank 0; doubled
 constexpr std::chrono::milliseconds kLongestPause{50};
+constexpr std::chrono::milliseconds kLongestPauseOnNetwork{500};  // spares name servers
 // For the answer of who listens there, who may be a stopped process of another day; doubled.
 constexpr std::chrono::seconds kFirstProbeTimeout{1};
+constexpr std::chrono::seconds kFirstReport{5};
 
-// Where rank 0's socket is; nothing, and `why`, while its file is not there or says another
-// machine.
-std::optional<MeetingPoint> socket_of(const MeetingPoint& point, std::string& why) {
-  if (point.kind != MeetingPoint::Kind::kFile) return point;
+// Where rank 0 may be, in the order in which to look.
+using Ways = std::vector<MeetingPoint>;
+
+void add(Ways& ways, std::span<const TcpAddress> addresses) {
+  for (const TcpAddress& each : in_order_of_promise(addresses, local_addresses())) {
+    ways.push_back({MeetingPoint::Kind::kTcp, each.host, each.port});
+  }
+}
+
+// None, and `why`, while its file is not there or its name is not known. `key`: what has to be
+// known there.
+Ways ways_to(const Meeting& meeting, std::string& key, std::string& why) {
+  using enum MeetingPoint::Kind;
+  const MeetingPoint& point = meeting.point;
+  key = meeting.key;
+  Ways ways;
+  if (point.kind == kUnix) ways.push_back(point);
+  if (point.kind == kTcp) {
+    if (!point.local.empty()) ways.push_back({kUnix, point.local});
+    std::vector<TcpAddress> addresses;
+    try {
+      for (const std::string& host : resolve(point.where)) addresses.push_back({host, point.port});
+    } catch (const UnsupportedError& error) {  // of a pod that is not up yet, for instance
+      why = error.what();
+    }
+    add(ways, addresses);
+  }
+  if (point.kind != kFile) return ways;
   const auto note = read_rendezvous_file(point.where);
-  if (!note) {
-    why = "there is no such file";
-    return std::nullopt;
-  }
-  if (note->machine != boot_id()) {
-    why =
-        "it is from another machine; without MPI all ranks have to be on one: for several start "
-        "the job with hvdrun -H host:slots,...";
-    return std::nullopt;
-  }
-  return MeetingPoint{MeetingPoint::Kind::kUnix, note->socket, 0};
+  why = !note ? "there is no such file"
+              : "it is from another machine, and rank 0 gave no address for ranks of others";
+  if (!note) return ways;
+  if (key.empty()) key = note->secret;
+  if (note->machine == boot_id()) ways.push_back({kUnix, note->socket});
+  add(ways, note->addresses);
+  return ways;
 }
 
 }  // namespace
 
-RendezvousClient::RendezvousClient(const MeetingPoint& point, Rank rank, int size,
-                                   const std::string& key, TimePoint deadline)
-    : rank_(rank), size_(size), where_(to_string(point)) {
-  std::string why;
-  Duration probe_timeout = kFirstProbeTimeout;
-  for (Duration pause = kFirstPause; !enter(point, key, deadline, probe_timeout, why);
-       pause = std::min<Duration>(2 * pause, kLongestPause)) {
-    if (Clock::now() >= deadline) {
+WaitReport::WaitReport(bool wanted, TimePoint deadline)
+    : deadline_(deadline),
+      next_(wanted ? Clock::now() + kFirstReport : TimePoint::max()),
+      pause_(kFirstReport) {}
+
+void WaitReport::say(TimePoint now, const std::string& what) {
+  pause_ *= 2;
+  next_ = now + pause_;
+  const auto left = std::chrono::ceil<std::chrono::seconds>(deadline_ - now).count();
+  log(LogLevel::kWarning, what + " (start timeout in " + std::to_string(left) + " s)");
+}
+
+RendezvousClient::RendezvousClient(const Meeting& meeting, TimePoint deadline)
+    : meeting_(meeting),
+      where_(to_string(meeting.point)),
+      probe_timeout_(kFirstProbeTimeout),
+      report_(meeting.one_host != true, deadline) {
+  const bool by_name = meeting.point.kind == MeetingPoint::Kind::kTcp;
+  const Duration longest = by_name ? kLongestPauseOnNetwork : kLongestPause;
+  for (Duration pause = kFirstPause; !enter(deadline); pause = std::min(2 * pause, longest)) {
+    const TimePoint now = Clock::now();
+    if (now >= deadline) {
       throw StalledError("rank 0 was not at " + where_ +
-                         " before the start timeout (HOROVOD_START_TIMEOUT): " + why);
+                         " before the start timeout (HOROVOD_START_TIMEOUT): " + why_);
     }
-    std::this_thread::sleep_for(std::min<Duration>(pause, deadline - Clock::now()));
+    report_.tell(now, [&] {
+      return "rank " + std::to_string(meeting_.rank) + " looks for rank 0 at " + where_ + ": " +
+             why_;
+    });
+    std::this_thread::sleep_for(std::min<Duration>(pause, deadline - now));
     InterruptibleWaits::look();
   }
 }
 
-// False, and `why`, if rank 0 is not there yet. The end of an earlier meeting may still be there
-// and vanish with us in its queue, or never answer.
-bool RendezvousClient::enter(const MeetingPoint& point, const std::string& key, TimePoint deadline,
-                             Duration& probe_timeout, std::string& why) {
-  const auto socket = socket_of(point, why);
-  if (!socket) return false;
-  UniqueFd fd = connect_to(*socket, why);
+bool RendezvousClient::enter(TimePoint deadline) {
+  const Ways ways = ways_to(meeting_, key_, why_);
+  std::size_t refusals = 0;
+  for (const MeetingPoint& point : ways) {
+    try {
+      if (enter_at(point, deadline)) return true;
+    } catch (const PeerLostError& error) {
+      // An address that many hosts have, a bridge's, leads to another program than rank 0.
+      why_ = "rank " + std::to_string(meeting_.rank) + " looked for rank 0 at " + where_ + ": " +
+             error.what();
+      ++refusals;
+    }
+  }
+  if (refusals > 0 && refusals == ways.size()) throw PeerLostError(why_);
+  return false;
+}
+
+// The end of an earlier meeting may still be there and vanish with us in its queue, or never
+// answer.
+bool RendezvousClient::enter_at(const MeetingPoint& point, TimePoint deadline) {
+  const TimePoint limit = std::min(deadline, Clock::now() + probe_timeout_);
+  TcpDescriptor fd = connect_to(point, meeting_.network.link_timeout, limit, why_);
   if (!fd) return false;
   const Handshake::Terms terms{.service = HandshakeService::kRendezvous, .to = 0};
   stream_ = std::make_unique<FrameStream>(
-      std::move(fd), Handshake::caller(std::as_bytes(std::span(key)), terms, rank_),
+      std::move(fd), Handshake::caller(std::as_bytes(std::span(key_)), terms, meeting_.rank),
       kLongestAnswer);
-  try {
-    if (!shake_hands(std::min(deadline, Clock::now() + probe_timeout))) {
-      probe_timeout *= stream_->ended() ? 1 : 2;
-      why = stream_->ended() ? "it closed the connection" : "who listens there does not answer";
-      return false;
+  if (!shake_hands(limit)) {
+    probe_timeout_ *= stream_->ended() ? 1 : 2;
+    why_ = stream_->ended() ? "it closed the connection" : "who listens there does not answer";
+    if (point.kind == MeetingPoint::Kind::kTcp) {
+      why_ +=
+          "; another program may have that port (torch.distributed takes MASTER_PORT): choose "
+          "one with HVD_RENDEZVOUS=tcp://host:port";
     }
-    stream_->send(FrameType::kHello, encode_fields(RendezvousHello{size_, getpid()}));
-    const auto frame = await_frame(deadline);
-    if (!frame) {
-      why = stream_->ended() ? "it closed the connection" : "rank 0 does not answer any more";
-      return false;
-    }
-    if (frame->type == FrameType::kAnswer) decode_gathered(frame->payload, size_);
-    if (frame->type == FrameType::kWelcome) return true;
-    ByteReader::malformed("no welcome");
-  } catch (const PeerLostError& error) {
-    throw PeerLostError("rank " + std::to_string(rank_) + " looked for rank 0 at " + where_ + ": " +
-                        error.what());
+    return false;
   }
+  stream_->send(FrameType::kHello, encode_fields(RendezvousHello{meeting_.size, getpid()}));
+  const auto frame = await_frame(deadline);
+  if (!frame) {
+    why_ = stream_->ended() ? "it closed the connection" : "rank 0 does not answer any more";
+    return false;
+  }
+  if (frame->type == FrameType::kAnswer) decode_gathered(frame->payload, meeting_.size);
+  if (frame->type == FrameType::kWelcome) return true;
+  ByteReader::malformed("no welcome");
 }
 
 // False if the other end has not done its part by the deadline, or is gone. Throws PeerLostError
@@ -110,7 +166,14 @@ std::optional<Frame> RendezvousClient::await_frame(TimePoint deadline) {
     if (auto frame = stream_->receive()) return frame;
     stream_->flush();
     pollfd ready = stream_->wanted();
-    if (stream_->ended() || !wait_for({&ready, 1}, deadline)) return std::nullopt;
+    if (stream_->ended()) return std::nullopt;
+    const bool waits = wait_for({&ready, 1}, std::min(deadline, report_.next()));
+    const TimePoint now = Clock::now();
+    if (!waits && now >= deadline) return std::nullopt;
+    report_.tell(now, [&] {
+      return "rank " + std::to_string(meeting_.rank) + " has met rank 0 at " + where_ +
+             " and waits for the others";
+    });
   }
 }
 
@@ -122,7 +185,7 @@ std::vector<std::string> RendezvousClient::all_gather(const std::string& mine, T
   }
   if (!frame) missing_answer().throw_if_error();
   if (frame->type != FrameType::kAnswer) ByteReader::malformed("no answer");
-  return decode_gathered(frame->payload, size_);
+  return decode_gathered(frame->payload, meeting_.size);
 }
 
 }  // namespace hvd

@@ -16,13 +16,14 @@
 #include "core/base/status.h"
 #include "core/system/host.h"
 #include "core/system/interruptible_waits.h"
+#include "ops/connect/local_socket.h"
 #include "ops/connect/meeting.h"
 
 namespace hvd {
 namespace {
 
-constexpr const char* kFirstLine = "horovod_cpp rendezvous 1";
-constexpr std::size_t kLongestNote = 4096;       // bytes
+constexpr const char* kFirstLine = "horovod_cpp rendezvous 2";
+constexpr std::size_t kLongestNote = 8192;       // bytes
 constexpr std::chrono::seconds kFolderGrace{5};  // a path that was mistyped is told soon
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
@@ -33,7 +34,7 @@ constexpr std::chrono::milliseconds kBetweenLooks{20};
 bool is_in_use(const RendezvousNote& note) {
   if (note.machine != boot_id()) return false;
   std::string why;
-  return static_cast<bool>(connect_to({MeetingPoint::Kind::kUnix, note.socket, 0}, why));
+  return static_cast<bool>(connect_locally(note.socket, why));
 }
 
 void write_whole(const std::string& path, const std::string& text) {
@@ -92,9 +93,14 @@ std::optional<RendezvousNote> read_rendezvous_file(const std::string& path) {
   std::getline(lines, first);
   std::getline(lines, note.machine);
   std::getline(lines, note.socket);
-  const bool usable = lines && first == kFirstLine && !note.socket.empty();
+  std::getline(lines, note.secret);
+  const bool usable = lines && first == kFirstLine && !note.socket.empty() && !note.secret.empty();
   if (!usable) fail_file(path, "exists and is not from a rendezvous; choose a file of its own");
   parse_meeting_point("unix:" + note.socket, "file://" + path);  // throws if it is no name
+  for (std::string address; std::getline(lines, address);) {
+    const MeetingPoint point = parse_meeting_point("tcp://" + address, "file://" + path);
+    note.addresses.push_back({point.where, point.port});
+  }
   return note;
 }
 
@@ -104,7 +110,10 @@ RendezvousFile::RendezvousFile(std::string path, RendezvousNote note)
     fail_file(path_, "the rank 0 of another job is there; choose another file for each job");
   }
   const std::string draft = path_ + "." + random_hex(16);  // nobody has it already
-  write_whole(draft, std::string(kFirstLine) + "\n" + note.machine + "\n" + note.socket + "\n");
+  std::string text = std::string(kFirstLine) + "\n" + note.machine + "\n" + note.socket + "\n" +
+                     note.secret + "\n";
+  for (const TcpAddress& each : note.addresses) text += to_string(each) + "\n";
+  write_whole(draft, text);
   if (rename(draft.c_str(), path_.c_str()) != 0) {
     const int error = errno;
     unlink(draft.c_str());

@@ -5,6 +5,7 @@
 
 #include "core/base/deadlines.h"
 #include "core/config/log.h"
+#include "ops/connect/local_socket.h"
 #include "ops/net/tcp_socket.h"
 
 namespace hvd {
@@ -22,10 +23,15 @@ std::string of_process(std::int64_t process) {
 
 }  // namespace
 
-RendezvousServer::RendezvousServer(MeetingPoint point, int size, std::string key)
-    : point_(std::move(point)), size_(size), key_(std::move(key)), listener_(listen_at(point_)) {}
+RendezvousServer::RendezvousServer(Meeting meeting, RendezvousSockets sockets, std::string key)
+    : meeting_(std::move(meeting)),
+      where_(to_string(meeting_.point)),
+      key_(std::move(key)),
+      sockets_(std::move(sockets)),
+      report_(false, TimePoint::max()) {}
 
 std::vector<std::string> RendezvousServer::all_gather(const std::string& mine, TimePoint deadline) {
+  report_ = WaitReport(meeting_.one_host != true, deadline);
   try {
     collect(deadline);
   } catch (const Error& error) {
@@ -35,7 +41,7 @@ std::vector<std::string> RendezvousServer::all_gather(const std::string& mine, T
     answer(encode_gather_failure(interrupted_meeting()), Clock::now() + kTellingLimit);
     throw;
   }
-  std::vector<std::string> texts(static_cast<std::size_t>(size_));
+  std::vector<std::string> texts(static_cast<std::size_t>(meeting_.size));
   texts[0] = mine;
   for (Client& client : clients_) {
     if (client.rank >= 0) texts[static_cast<std::size_t>(client.rank)] = std::move(*client.text);
@@ -48,25 +54,46 @@ std::vector<std::string> RendezvousServer::all_gather(const std::string& mine, T
 bool RendezvousServer::complete() const {
   const auto here = std::count_if(clients_.begin(), clients_.end(),
                                   [](const Client& client) { return client.text.has_value(); });
-  return here == size_ - 1;
+  return here == meeting_.size - 1;
 }
 
-Status RendezvousServer::who_is_missing() const {
-  std::vector<bool> here(static_cast<std::size_t>(size_), false);
+std::vector<bool> RendezvousServer::who_is_here() const {
+  std::vector<bool> here(static_cast<std::size_t>(meeting_.size), false);
   here[0] = true;
   for (const Client& client : clients_) {
     if (client.text) here[static_cast<std::size_t>(client.rank)] = true;
   }
-  Status status = missing_ranks(here);
-  std::string text = status.message() + " at " + to_string(point_);
+  return here;
+}
+
+Status RendezvousServer::who_is_missing() const {
+  const Status status = missing_ranks(who_is_here());
+  return {status.code(), status.message() + details()};
+}
+
+std::string RendezvousServer::progress() const {
+  const std::vector<bool> here = who_is_here();
+  const std::string missing = list_of_missing(here);
+  return std::to_string(std::count(here.begin(), here.end(), true)) + " of " +
+         std::to_string(meeting_.size) + " ranks are here, waiting for rank" +
+         (missing.find_first_of(", ") == std::string::npos ? " " : "s ") + missing + details();
+}
+
+std::string RendezvousServer::details() const {
+  std::string text = " at " + where_;
+  if (!sockets_.obstacle.empty()) text += ", where no other host can come: " + sockets_.obstacle;
   if (!refused_.empty()) text += "; somebody was sent away: " + refused_;
-  return {status.code(), text};
+  return text;
 }
 
 void RendezvousServer::collect(TimePoint deadline) {
   while (!complete()) {
     const bool listens = Clock::now() >= listen_again_;
-    std::vector<pollfd> polls = {{listens ? listener_.get() : -1, POLLIN, 0}};
+    std::vector<pollfd> polls = {{listens ? sockets_.local.get() : -1, POLLIN, 0}};
+    for (const TcpListener& each : sockets_.tcp) {
+      polls.push_back({listens ? each.socket.get() : -1, POLLIN, 0});
+    }
+    const std::size_t listeners = polls.size();
     for (const Client& client : clients_) polls.push_back(client.stream.wanted());
     wait_for(polls, next_look(deadline));
     // Unauthenticated peers can always say something: the deadline must not depend on there being
@@ -74,13 +101,15 @@ void RendezvousServer::collect(TimePoint deadline) {
     const TimePoint now = Clock::now();
     for (Client& client : clients_) serve(client);
     forget_unauthenticated(now);
-    if (polls[0].revents != 0) accept();
-    if (now >= deadline && !complete()) who_is_missing().throw_if_error();
+    for (std::size_t i = 0; i < listeners; ++i) accept(polls[i]);
+    if (complete()) return;
+    if (now >= deadline) who_is_missing().throw_if_error();
+    report_.tell(now, [this] { return progress(); });
   }
 }
 
 TimePoint RendezvousServer::next_look(TimePoint deadline) const {
-  TimePoint next = deadline;
+  TimePoint next = std::min(deadline, report_.next());
   if (Clock::now() < listen_again_) next = std::min(next, listen_again_);
   for (const Client& client : clients_) {
     if (client.rank < 0) next = std::min(next, client.limit);
@@ -94,13 +123,16 @@ void RendezvousServer::forget_unauthenticated(TimePoint now) {
   });
 }
 
-void RendezvousServer::accept() {
+void RendezvousServer::accept(const pollfd& listening) {
+  if (listening.revents == 0) return;
   const auto is_unauthenticated = [](const Client& client) { return client.rank < 0; };
   const auto unauthenticated = std::count_if(clients_.begin(), clients_.end(), is_unauthenticated);
   if (static_cast<std::size_t>(unauthenticated) >= kMaxUnauthenticatedPeers) {
     clients_.erase(std::find_if(clients_.begin(), clients_.end(), is_unauthenticated));
   }
-  UniqueFd fd = accept_from(listener_, point_);
+  const bool is_local = listening.fd == sockets_.local.get();
+  TcpDescriptor fd = is_local ? TcpDescriptor(accept_locally(sockets_.local).release())
+                              : accept_from(listening.fd, meeting_.network.link_timeout);
   if (!fd) {
     if (is_out_of_descriptors(errno)) listen_again_ = Clock::now() + kPause;
     return;
@@ -159,8 +191,8 @@ void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
   } catch (const Error& error) {
     client.stream.send(FrameType::kAnswer, encode_gather_failure(error.status()));
     send_away(client, error.what());
-    if (!key_.empty()) throw;
-    log(LogLevel::kWarning, "rank 0 at " + to_string(point_) + " sent away what does not fit: " +
+    if (!meeting_.key.empty()) throw;
+    log(LogLevel::kWarning, "rank 0 at " + where_ + " sent away what does not fit: " +
                                 error.what() + "; it goes on waiting for the ranks of its own");
     return;
   }
@@ -172,19 +204,19 @@ void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
 
 void RendezvousServer::check_place(Rank rank, const RendezvousHello& hello) const {
   const std::string who = "rank " + std::to_string(rank) + of_process(hello.process);
-  if (hello.size != size_) {
+  if (hello.size != meeting_.size) {
     throw MismatchError(who + " was started in a world of " + std::to_string(hello.size) +
-                        " ranks, rank 0 in one of " + std::to_string(size_));
+                        " ranks, rank 0 in one of " + std::to_string(meeting_.size));
   }
-  if (rank < 1 || rank >= size_) {
+  if (rank < 1 || rank >= meeting_.size) {
     throw MismatchError(who + ": the ranks that meet rank 0 are numbered 1 to " +
-                        std::to_string(size_ - 1));
+                        std::to_string(meeting_.size - 1));
   }
   for (const Client& other : clients_) {
     if (other.rank != rank) continue;
     throw MismatchError("two processes, " + std::to_string(other.process) + " and " +
                         std::to_string(hello.process) + ", were both started as rank " +
-                        std::to_string(rank) + " of " + std::to_string(size_));
+                        std::to_string(rank) + " of " + std::to_string(meeting_.size));
   }
 }
 

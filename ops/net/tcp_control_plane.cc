@@ -31,14 +31,8 @@ UniqueFd make_wake() {
 
 }  // namespace
 
-TcpEndpoint TcpDoor::endpoint() const {
-  TcpEndpoint endpoint;
-  for (const TcpListener& listener : listeners) endpoint.addresses.push_back(listener.at);
-  return endpoint;
-}
-
-TcpDoor open_door(const std::string& interfaces) {
-  return {listen_on_each(addresses_of(interfaces, local_addresses()))};
+TcpDoor open_door(const std::string& interfaces, PortRange ports) {
+  return {listen_on_each(addresses_of(interfaces, local_addresses()), ports)};
 }
 
 TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
@@ -227,17 +221,22 @@ Others read_others(const std::vector<std::string>& texts) {
 
 std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const Config& config,
                                                const Doorbell* bell, const AllGather& all_gather,
-                                               TimePoint deadline) {
+                                               TimePoint deadline, const std::string& secret) {
   TcpDoor door;
+  TcpEndpoint endpoint;
   JobKey key{};
   std::string failure;
   try {
-    door = open_door(config.network_interfaces);
+    door = open_door(config.network_interfaces, config.port_range);
+    endpoint = endpoint_of(door.listeners, config.advertise_address);
     if (placement.rank == 0) key = draw_key();
   } catch (const Error& error) {
     failure = placement.described(placement.rank) + ": " + error.what();
   }
-  Others others = read_others(all_gather(encode(failure, door.endpoint(), key), deadline));
+  Others others = read_others(all_gather(encode(failure, endpoint, key), deadline));
+  if (!secret.empty()) {
+    others.key = hmac_sha256(std::as_bytes(std::span(secret)), others.key);
+  }
   auto plane =
       std::make_unique<TcpControlPlane>(placement, std::move(door), std::move(others.endpoints),
                                         others.key, config.link_timeout, bell);

@@ -22,13 +22,13 @@ struct TcpDoor {
   std::vector<TcpListener> listeners;  // one per address
 
   // What the others need in order to find it.
-  TcpEndpoint endpoint() const;
+  TcpEndpoint endpoint() const { return endpoint_of(listeners, ""); }
 };
 
 // `interfaces`: names with commas, or empty for all. It listens at their addresses and at no
-// others. Throws InvalidArgumentError for an interface that this machine has not, and
-// UnsupportedError when it cannot listen at any of them.
-TcpDoor open_door(const std::string& interfaces);
+// others, at ports of `ports`. Throws InvalidArgumentError for an interface that this machine has
+// not, and UnsupportedError when it cannot listen at any of them.
+TcpDoor open_door(const std::string& interfaces, PortRange ports = {});
 
 // Ranks of several hosts talk over TCP. A thread of its own serves the sockets and rings the
 // doorbell, so that the coordinator sleeps until there is something for it, and peers are answered
@@ -93,10 +93,11 @@ using AllGather =
 // that `config` names, StalledError when two could not connect by the deadline. `bell` as
 // TcpControlPlane has it.
 //
-// The key of the connections is drawn by rank 0 and travels over `all_gather`: they are as safe as
-// what that goes over.
+// The key of the connections is made of what rank 0 draws, which travels over `all_gather`, and of
+// `secret`, which all ranks know already and which does not; without one they are as safe as what
+// the texts go over.
 std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const Config& config,
                                                const Doorbell* bell, const AllGather& all_gather,
-                                               TimePoint deadline);
+                                               TimePoint deadline, const std::string& secret = {});
 
 }  // namespace hvd

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -76,6 +77,25 @@ bool is_loopback(const std::string& address) {
 std::string to_string(const TcpAddress& address) {
   const bool is_v6 = address.host.find(':') != std::string::npos;
   return (is_v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
+std::vector<std::string> resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &first);
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(first, [](addrinfo* each) {
+    if (each != nullptr) freeaddrinfo(each);
+  });
+  std::vector<std::string> all;
+  for (const addrinfo* each = first; each != nullptr; each = each->ai_next) {
+    const int family = each->ai_family;
+    if (family == AF_INET || family == AF_INET6)
+      add_once(all, text_of(family, bytes_of(*each->ai_addr)));
+  }
+  if (!all.empty()) return all;
+  throw UnsupportedError("cannot find the address of host '" + host + "': " +
+                         (error != 0 ? gai_strerror(error) : "it has none of IPv4 or IPv6"));
 }
 
 void put_endpoint(ByteWriter& out, const TcpEndpoint& endpoint) {
@@ -200,9 +220,13 @@ void TcpDescriptor::reset() {
 
 namespace {
 
-[[noreturn]] void fail(const char* call, const std::string& host) {
-  const int error = errno;
-  throw UnsupportedError("cannot listen at " + host + ", " + call + ": " + std::strerror(error));
+[[noreturn]] void fail(int error, const std::string& host, PortRange ports) {
+  const std::string first = std::to_string(ports.first);
+  std::string where = host;
+  if (ports.first != 0) where = to_string({host, ports.first});
+  if (ports.first != ports.last)
+    where = "any port of " + host + " from " + first + " to " + std::to_string(ports.last);
+  throw UnsupportedError("cannot listen at " + where + ": " + std::strerror(error));
 }
 
 void set(int socket, int level, int option, int value) {
@@ -253,11 +277,10 @@ SocketName name_of(const TcpAddress& address) {
   return name;
 }
 
-std::uint16_t port_of(int listener, const std::string& host) {
+std::uint16_t port_of(int listener) {
   sockaddr_storage name{};
   socklen_t length = sizeof name;
-  if (getsockname(listener, reinterpret_cast<sockaddr*>(&name), &length) != 0)
-    fail("getsockname", host);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&name), &length);
   const bool is_v6 = name.ss_family == AF_INET6;
   return ntohs(is_v6 ? reinterpret_cast<const sockaddr_in6&>(name).sin6_port
                      : reinterpret_cast<const sockaddr_in&>(name).sin_port);
@@ -272,28 +295,57 @@ std::optional<std::size_t> moved(ssize_t count, std::string& why) {
 
 }  // namespace
 
-TcpListener listen_on(const std::string& host) {
-  TcpListener listener;
-  listener.at.host = host;
+namespace {
+
+// False with errno set, EADDRINUSE only if another port may do.
+bool listen_at(TcpListener& listener) {
   const SocketName name = name_of(listener.at);
-  listener.socket = TcpDescriptor(socket(name.any.sa_family, kFlags, 0));
-  if (!listener.socket) fail("socket", host);
-  if (name.length == 0) errno = EAFNOSUPPORT;
-  if (name.length == 0 || bind(listener.socket.get(), &name.any, name.length) != 0) {
-    fail("bind", host);
+  if (name.length == 0) {
+    errno = EAFNOSUPPORT;
+    return false;
   }
-  if (listen(listener.socket.get(), SOMAXCONN) != 0) fail("listen", host);
-  listener.at.port = port_of(listener.socket.get(), host);
+  listener.socket = TcpDescriptor(socket(name.any.sa_family, kFlags, 0));
+  if (!listener.socket) return false;
+  // A port that an earlier job has just left.
+  if (listener.at.port != 0) set(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  return bind(listener.socket.get(), &name.any, name.length) == 0 &&
+         listen(listener.socket.get(), SOMAXCONN) == 0;
+}
+
+}  // namespace
+
+TcpListener listen_on(const std::string& host, PortRange ports) {
+  TcpListener listener{{}, {host, ports.first}};
+  while (!listen_at(listener)) {
+    const int error = errno;
+    if (error != EADDRINUSE || listener.at.port == ports.last) fail(error, host, ports);
+    ++listener.at.port;
+  }
+  listener.at.port = port_of(listener.socket.get());
   return listener;
 }
 
-std::vector<TcpListener> listen_on_each(std::span<const std::string> hosts) {
+TcpEndpoint endpoint_of(std::span<const TcpListener> listeners, const std::string& advertised) {
+  TcpEndpoint endpoint;
+  const auto add = [&](const TcpAddress& address) {
+    auto& all = endpoint.addresses;
+    if (std::find(all.begin(), all.end(), address) == all.end()) all.push_back(address);
+  };
+  const auto hosts = advertised.empty() ? std::vector<std::string>() : resolve(advertised);
+  for (const TcpListener& listener : listeners) {
+    if (advertised.empty()) add(listener.at);
+    for (const std::string& host : hosts) add({host, listener.at.port});
+  }
+  return endpoint;
+}
+
+std::vector<TcpListener> listen_on_each(std::span<const std::string> hosts, PortRange ports) {
   std::vector<TcpListener> listeners;
   std::string failures;
   for (const std::string& host : hosts) {
     // An address of IPv6 that is just being made, for instance: it is not published.
     try {
-      listeners.push_back(listen_on(host));
+      listeners.push_back(listen_on(host, ports));
     } catch (const UnsupportedError& error) {
       failures += (failures.empty() ? "" : "; ") + std::string(error.what());
     }

@@ -13,6 +13,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
+#include "core/config/port_range.h"
 
 namespace hvd {
 
@@ -44,6 +45,10 @@ struct LocalAddress {
 };
 
 bool is_loopback(const std::string& address);
+
+// The numeric addresses of a host: `host` itself, if it is one. Throws UnsupportedError that names
+// it if there are none; may wait for the system's name service.
+std::vector<std::string> resolve(const std::string& host);
 
 // Without IPv6 addresses that are valid on one link only.
 std::vector<LocalAddress> local_addresses();
@@ -106,12 +111,16 @@ struct TcpListener {
   TcpAddress at;
 };
 
-// At an address of this machine (numeric) and no other, at a port that the system chooses.
-TcpListener listen_on(const std::string& host);
+// At an address of this machine (numeric) and no other, at the first port of `ports` that is free.
+TcpListener listen_on(const std::string& host, PortRange ports = {});
 
 // At each of these addresses where that works. Throws UnsupportedError, with what failed, if that
 // is none.
-std::vector<TcpListener> listen_on_each(std::span<const std::string> hosts);
+std::vector<TcpListener> listen_on_each(std::span<const std::string> hosts, PortRange ports = {});
+
+// What the others need in order to find `listeners`: where they listen or, where that is not empty,
+// the same ports of `advertised`, a numeric address or a name. Throws as resolve().
+TcpEndpoint endpoint_of(std::span<const TcpListener> listeners, const std::string& advertised);
 
 // The next connection, set up like those of connect_to(); empty with errno set when there is none
 // now.

@@ -88,7 +88,8 @@ for name in names:
         assert not hvd.is_initialized()
     del os.environ[name]
 assert accepting == {"HOROVOD_TIMELINE", "HVD_FLIGHT_RECORDER_DIR", "HOROVOD_AUTOTUNE_LOG",
-                     "HOROVOD_HOSTNAME", "HOROVOD_GLOO_IFACE", "HVD_RENDEZVOUS"}
+                     "HOROVOD_HOSTNAME", "HOROVOD_GLOO_IFACE", "HVD_RENDEZVOUS",
+                     "HVD_ADVERTISE_ADDRESS"}
 for name, value in [("HOROVOD_CYCLE_TIME", "-1"), ("HOROVOD_FUSION_THRESHOLD", "1e6"),
                     ("HOROVOD_CACHE_CAPACITY", "12 "), ("HVD_STATS", "2"),
                     ("HOROVOD_THREAD_AFFINITY", "0,"), ("HVD_TIMELINE_MAX_MB", "0"),

@@ -109,10 +109,13 @@ for round in range(5):
     assert not place.exists()
 
 
-def test_a_port_needs_a_key(by_hand):
+def test_a_port_without_a_key_is_warned_of_and_refused_if_a_key_is_required(by_hand):
     place = {"HVD_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}"}
+    zero, one = by_hand.outputs(INIT, 2, environment=place)
+    assert zero.count("HVD_RENDEZVOUS_KEY is not set") == 1 and "Error" not in zero, zero
+    assert "HVD_RENDEZVOUS_KEY" not in one and "Error" not in one, one
     for rank in range(2):
-        text, _ = refusal(by_hand.start(INIT, rank, 2, place))
+        text, _ = refusal(by_hand.start(INIT, rank, 2, {**place, "HVD_REQUIRE_KEY": "1"}))
         assert "InvalidArgumentError" in text and "HVD_RENDEZVOUS_KEY" in text, text
         assert "openssl rand" in text and "file:///" in text, text
 
@@ -175,9 +178,10 @@ def refusal(process):
     return output, float(output.split()[-1])
 
 
-def test_several_machines_are_sent_to_hvdrun_at_once(by_hand):
+def test_loopback_is_no_place_for_several_hosts(by_hand):
     text, seconds = refusal(by_hand.start(INIT, 0, 4, {"LOCAL_WORLD_SIZE": "2"}))
-    assert "UnsupportedError" in text and "2 of 4 ranks" in text and "hvdrun" in text
+    assert "InvalidArgumentError" in text and "2 of 4 ranks" in text, text
+    assert "HVD_RENDEZVOUS=tcp://host:port" in text and "hvdrun" in text, text
     assert seconds < 20
 
 

@@ -12,7 +12,7 @@ MEMBERS = 20
 
 # Those that are larger: (methods, data members). The numbers only go down.
 LARGER = {
-    "core/config/config.h: Config": (1, 44),  # the settings
+    "core/config/config.h: Config": (1, 41),  # the settings
     "horovod_cpp/distributed/gradients/tensor_gradients.h: TensorGradients": (31, 7),
     "horovod_cpp/nn/module.h: Module": (44, 7),  # PyTorch's names
     "horovod_cpp/tensor/tensor.h: Tensor": (65, 3),  # PyTorch's names

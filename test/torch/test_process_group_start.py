@@ -1,8 +1,8 @@
 """init_process_group("horovod_cpp"): every way in which ranks are started, and mistakes there."""
 
 import contextlib
-import json
 import os
+import pathlib
 import re
 import socket
 import subprocess
@@ -17,6 +17,7 @@ from ports import free_port
 import horovod_cpp.torch as hvd
 from horovod_cpp.cluster import wire
 from horovod_cpp.cluster.listener import own_addresses
+from horovod_cpp.store_meeting import meeting_through
 from horovod_cpp.torch.distributed import groups, session
 
 # What every program starts with; the arguments are those of init_process_group().
@@ -216,18 +217,18 @@ def test_the_timeout_is_for_all_of_the_start_together(program, by_hand):
 import os
 import time
 from horovod_cpp.torch.distributed import session
-exchange, limits = session._exchange, session._limits
+meeting, limits = session._meeting, session._limits
 
-def slow_exchange(*arguments):
+def slow_meeting(*arguments):
     time.sleep(1)
-    return exchange(*arguments)
+    return meeting(*arguments)
 
 def printed_limits(*arguments):
     found = limits(*arguments)
     print("left:", found["HOROVOD_START_TIMEOUT"], flush=True)
     return found
 
-session._exchange, session._limits = slow_exchange, printed_limits
+session._meeting, session._limits = slow_meeting, printed_limits
 meet(init_method="file://" + os.path.abspath("meeting"), rank=int(sys.argv[1]), world_size=2,
      timeout=datetime.timedelta(seconds=50))
 """)
@@ -270,28 +271,33 @@ meet(init_method="file://{tmp_path}/meeting", rank=0, world_size=1, **options)
     assert re.search(r"of 2, as .* says, but init_process_group\(\) was told", done.stdout)
 
 
-PLACE = {"HVD_RENDEZVOUS": "unix:hvd-17-" + "0a" * 16, "HVD_RENDEZVOUS_KEY": "f0" * 16}
+NOTE = b"horovod_cpp rendezvous 2\nboot\nhvd-17-0a\n" + b"f0" * 16 + b"\n10.0.0.1:20000\n[fd00::1]:7\n"
 
 
-def meet_by(place):
-    """What rank 1 makes of what is in PyTorch's store for rank 0."""
+def note_of(written):
+    """What rank 1 gets as its file when this is in PyTorch's store for rank 0."""
     store = dist.HashStore()
-    store.set("place", json.dumps([session._this_machine(), place]))
-    return session._exchange(store, "place", 1, time.monotonic() + 60)
+    store.set("place", written)
+    with meeting_through(store, "place", 1, time.monotonic() + 60) as url:
+        file = pathlib.Path(url.removeprefix("file://"))
+        assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
+        found = file.read_bytes()
+    assert not file.parent.exists()
+    return found
 
 
-def test_the_store_sets_no_variables_but_those_of_the_place():
-    """Whoever reaches the store may write to it, and rank 1 puts what is there into its variables."""
-    others = {"HOROVOD_RANK": "7", "HVD_FLIGHT_RECORDER_DIR": "/somewhere", "LD_PRELOAD": "x.so"}
-    assert meet_by({**others, **PLACE}) == PLACE
+def test_the_store_has_what_a_rendezvous_file_has_and_sets_nothing_else():
+    """Whoever reaches the store may write to it: nothing in it becomes a variable."""
+    before = dict(os.environ)
+    assert note_of(NOTE) == NOTE
+    assert dict(os.environ) == before
 
 
-@pytest.mark.parametrize("place", [
-    {**PLACE, "HVD_RENDEZVOUS": "tcp://10.0.0.1:80"}, {**PLACE, "HVD_RENDEZVOUS_KEY": "x" * 32},
-    {"HVD_RENDEZVOUS": PLACE["HVD_RENDEZVOUS"]}, [], "text", {**PLACE, "HVD_RENDEZVOUS": None}])
-def test_a_place_that_rank_0_does_not_write_is_refused(place):
+@pytest.mark.parametrize("note", [b"", b"text", NOTE[:-1], NOTE[:40], NOTE.replace(b"f0", b"x"),
+                                  NOTE.replace(b" 2\n", b" 1\n"), NOTE + b"\n"])
+def test_a_place_that_rank_0_does_not_write_is_refused(note):
     with pytest.raises(hvd.InvalidArgumentError, match="another program writes into it"):
-        meet_by(place)
+        note_of(note)
 
 
 def test_the_store_is_looked_for_at_each_address_of_rank_0():

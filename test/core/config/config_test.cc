@@ -246,7 +246,8 @@ TEST_F(ConfigTest, WhatConcernsARankAloneIsItsOwn) {
                   "HOROVOD_LOG_LEVEL", "HOROVOD_LOG_HIDE_TIME", "HOROVOD_HOSTNAME",
                   "HOROVOD_THREAD_AFFINITY", "HVD_BIND_CORES", "HOROVOD_MPI_THREADS_DISABLE",
                   "HOROVOD_DYNAMIC_PROCESS_SETS", "HOROVOD_GLOO_IFACE", "HVD_WORLD",
-                  "HVD_RENDEZVOUS", "HOROVOD_ENABLE_ASYNC_COMPLETION"));
+                  "HVD_PORT_RANGE", "HVD_ADVERTISE_ADDRESS", "HVD_RENDEZVOUS", "HVD_REQUIRE_KEY",
+                  "HOROVOD_ENABLE_ASYNC_COMPLETION"));
 }
 
 TEST_F(ConfigTest, AValueOfRankZeroReplacesThisRanksOwn) {
@@ -384,6 +385,20 @@ TEST_F(ConfigTest, TensorsOfGpusMoveByNcclIfItIsAskedFor) {
   EXPECT_THAT(error_of_reading(), HasSubstr("none, auto, nccl, ipc or host"));
 }
 
+TEST_F(ConfigTest, PortsAreARange) {
+  EXPECT_EQ(read_config().port_range, PortRange());
+  for (const char* text : {"20000-20100", "1-65535", "7-7"}) {
+    set("HVD_PORT_RANGE", text);
+    EXPECT_EQ(find(describe_settings(read_config()), "HVD_PORT_RANGE").value, text);
+  }
+  set("HVD_PORT_RANGE", "29400");
+  EXPECT_EQ(read_config().port_range, (PortRange{29400, 29400}));
+  for (const char* text : {"2-1", "0-5", "1-65536", "1-2-3", "a-b", "1-"}) {
+    set("HVD_PORT_RANGE", text);
+    EXPECT_THAT(error_of_reading(), HasSubstr("expected two ports such as 20000-20100")) << text;
+  }
+}
+
 TEST_F(ConfigTest, DisablingTheStallCheckSetsNoWarningAndNoLimit) {
   set("HOROVOD_STALL_CHECK_DISABLE", "1");
   EXPECT_EQ(read_config().stall_warning, Duration::zero());
@@ -468,11 +483,11 @@ TEST_F(ConfigTest, AdvisesSlurmUsersOnSrunAndHvdrun) {
   EXPECT_THAT(launch_advice("torchrun"), HasSubstr("mpirun"));
 }
 
-TEST_F(ConfigTest, ARankWithoutASizeIsNotTorchrun) {
+TEST_F(ConfigTest, ARankWithoutASizeIsNotAJob) {
   set("RANK", "3");
   EXPECT_EQ(read_launch_info().launcher, "");
   set("WORLD_SIZE", "4");
-  EXPECT_EQ(read_launch_info().launcher, "torchrun");
+  EXPECT_EQ(read_launch_info().launcher, "who set RANK and WORLD_SIZE");
 }
 
 TEST(DTypeNames, RoundTripAndUnknownNamesListTheKnownOnes) {

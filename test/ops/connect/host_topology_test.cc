@@ -18,7 +18,7 @@
 
 #include "core/base/status.h"
 #include "ops/connect/introduction.h"
-#include "ops/connect/meeting.h"
+#include "ops/connect/local_socket.h"
 #include "ops/shm/descriptor_message.h"
 #include "test/ops/connect/other_values.h"
 #include "test/ops/connect/rendezvous_places.h"
@@ -219,10 +219,10 @@ TEST(HostSharing, GivesTheRanksOfEachHostMemoryAndOneAnothersFiles) {
 }
 
 // The name of the socket that rank 0 offers, in what it told all ranks.
-MeetingPoint socket_in(const Texts& texts) {
+std::string socket_in(const Texts& texts) {
   const std::size_t begin = texts[0].find("hvd-memory");
   const std::size_t end = texts[0].find_first_not_of("-0123456789abcdef", begin + 10);
-  return {MeetingPoint::Kind::kUnix, texts[0].substr(begin, end - begin), 0};
+  return texts[0].substr(begin, end - begin);
 }
 
 TEST(HostSharing, IsNotDisturbedByOtherProgramsAtItsSocket) {
@@ -230,14 +230,14 @@ TEST(HostSharing, IsNotDisturbedByOtherProgramsAtItsSocket) {
   std::vector<UniqueFd> others;
   test::run_ranks(2, [&](Rank rank) {
     const auto disturb = [&](const Texts& texts) {
-      const MeetingPoint socket = socket_in(texts);
+      const std::string socket = socket_in(texts);
       std::string why;
-      for (int i = 0; i < 20; ++i) others.push_back(connect_to(socket, why));  // say nothing
+      for (int i = 0; i < 20; ++i) others.push_back(connect_locally(socket, why));  // say nothing
       for (const std::int32_t number : {-5, 0, 1, 7}) {
-        others.push_back(connect_to(socket, why));
+        others.push_back(connect_locally(socket, why));
         send_descriptors(others.back(), number, {});
       }
-      others.push_back(connect_to(socket, why));
+      others.push_back(connect_locally(socket, why));
       EXPECT_EQ(write(others.back().get(), "GET / HTTP/1.0", 14), 14);
       EXPECT_EQ(why, "");
     };

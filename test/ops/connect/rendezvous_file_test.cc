@@ -42,7 +42,8 @@ TEST(RendezvousFile, PipesAndLinksAreNeitherReadNorReplaced) {
 TEST(RendezvousFile, AnotherUsersFileIsNotBelieved) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as two users";
   const MeetingPoint point = file_point();
-  std::ofstream(point.where) << "horovod_cpp rendezvous 1\n" << boot_id() << "\nhvd-theirs\n";
+  std::ofstream(point.where) << "horovod_cpp rendezvous 2\n"
+                             << boot_id() << "\nhvd-theirs\nsecret\n";
   ASSERT_EQ(chown(point.where.c_str(), 1, 1), 0);
   for (const Rank rank : {0, 1}) {
     const Status status = status_of([&] { attend({point, rank, 2, ""}, in(kSoon)); });

@@ -41,6 +41,13 @@ inline std::uint16_t free_port() {
 inline MeetingPoint tcp_point() {
   return {MeetingPoint::Kind::kTcp, "127.0.0.1", free_port()};
 }
+inline MeetingPoint tcp6_point() {
+  return {MeetingPoint::Kind::kTcp, "::1", free_port()};
+}
+// As of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where nothing says how many hosts there are.
+inline MeetingPoint both_point() {
+  return {MeetingPoint::Kind::kTcp, "127.0.0.1", free_port(), fresh_word()};
+}
 inline MeetingPoint unix_point() {
   return {MeetingPoint::Kind::kUnix, fresh_word(), 0};
 }

@@ -11,6 +11,7 @@
 #include "core/system/interruptible_waits.h"
 #include "ops/connect/frame_stream.h"
 #include "ops/connect/introduction.h"
+#include "ops/connect/local_socket.h"
 #include "ops/connect/rendezvous.h"
 #include "test/ops/connect/rendezvous_places.h"
 #include "test/support/attempts.h"
@@ -177,7 +178,8 @@ TEST_P(RendezvousAt, AWorldOfOneWaitsForNobody) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, RendezvousAt,
-                         ::testing::Values(Place{"Tcp", tcp_point}, Place{"Unix", unix_point},
+                         ::testing::Values(Place{"Tcp", tcp_point}, Place{"Tcp6", tcp6_point},
+                                           Place{"Unix", unix_point}, Place{"Both", both_point},
                                            Place{"File", file_point}),
                          [](const auto& instance) { return instance.param.name; });
 
@@ -221,27 +223,68 @@ TEST_P(RendezvousWithoutAKey, TheDeadlineTellsOfARankThatDidNotFit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, RendezvousWithoutAKey,
-                         ::testing::Values(Place{"Unix", unix_point}, Place{"File", file_point}),
+                         ::testing::Values(Place{"Tcp", tcp_point}, Place{"Unix", unix_point},
+                                           Place{"Both", both_point}, Place{"File", file_point}),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST(RendezvousOverTcp, NeedsAKey) {
+TEST(RendezvousOverTcp, NeedsAKeyIfOneIsRequired) {
+  NetworkSettings strict;
+  strict.require_key = true;
   const MeetingPoint point = tcp_point();
   for (const Rank rank : {0, 1}) {
-    const Status status = status_of([&] { attend({point, rank, 2, ""}, in(kPlenty)); });
+    const Meeting meeting{.point = point, .rank = rank, .size = 2, .network = strict};
+    const Status status = status_of([&] { attend(meeting, in(kPlenty)); });
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(), AllOf(HasSubstr("HVD_RENDEZVOUS_KEY"), HasSubstr("openssl rand"),
                                         HasSubstr("file:///"), HasSubstr(to_string(point))));
   }
+  for (const MeetingPoint& safe : {unix_point(), file_point()}) {
+    const Meeting meeting{.point = safe, .rank = 0, .size = 1, .network = strict};
+    EXPECT_NO_THROW(attend(meeting, in(kPlenty)));
+  }
 }
 
-UniqueFd connected(const MeetingPoint& point) {
+// What rank 0 alone says on standard error, once.
+TEST(RendezvousOverTcp, WarnsOnRankZeroWithoutAKey) {
+  const MeetingPoint point = tcp_point();
+  ::testing::internal::CaptureStderr();
+  run_ranks(2, [&](Rank rank) {
+    attend({point, rank, 2}, in(kPlenty))->all_gather("x", in(kPlenty));
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, AllOf(HasSubstr("HVD_RENDEZVOUS_KEY is not set"), HasSubstr(to_string(point))));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+// Of one program with torch.distributed, which has taken MASTER_PORT.
+TEST(RendezvousOverTcp, RanksOfOneHostNeedNoPort) {
+  const TcpListener other = listen_on("127.0.0.1");
+  const MeetingPoint point{MeetingPoint::Kind::kTcp, "127.0.0.1", other.at.port, fresh_word()};
+  run_ranks(2, [&](Rank rank) {
+    const auto others = attend({point, rank, 2, kKey}, in(kPlenty));
+    EXPECT_EQ(others->all_gather("x", in(kPlenty)).size(), 2u);
+  });
+  const auto alone = attend({point, 0, 2, kKey}, in(kPlenty));
+  const Status status = status_of([&] { alone->all_gather("x", in(kSoon)); });
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("no other host can come"),
+                                      HasSubstr("HVD_RENDEZVOUS=tcp://host:port")));
+}
+
+TEST(RendezvousOverTcp, ANameWithoutAnAddressIsNamed) {
+  const MeetingPoint point{MeetingPoint::Kind::kTcp, "nowhere.invalid", free_port()};
+  const Status status = status_of([&] { attend({point, 1, 2, kKey}, in(kSoon)); });
+  EXPECT_EQ(status.code(), StatusCode::kStalled);
+  EXPECT_THAT(status.message(), HasSubstr("cannot find the address of host 'nowhere.invalid'"));
+}
+
+TcpDescriptor connected(const MeetingPoint& point) {
   std::string why;
-  UniqueFd fd = connect_to(point, why);
+  TcpDescriptor fd = connect_to(point, kPlenty, in(kPlenty), why);
   EXPECT_TRUE(static_cast<bool>(fd)) << why;
   return fd;
 }
 
-void say(const UniqueFd& fd, std::span<const std::byte> bytes) {
+void say(const TcpDescriptor& fd, std::span<const std::byte> bytes) {
   EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(bytes.size()));
 }
@@ -263,11 +306,21 @@ void expect_a_meeting(Rendezvous& host, const MeetingPoint& point) {
   });
 }
 
+// A name may lead to loopback on its own host, and to an interface from others.
+TEST(RendezvousOverTcp, ANameIsListenedForOnAllInterfaces) {
+  const MeetingPoint point{MeetingPoint::Kind::kTcp, host_name(), free_port()};
+  const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
+  for (const std::string& address : addresses_of("", local_addresses())) {
+    connected({MeetingPoint::Kind::kTcp, address, point.port});
+  }
+  expect_a_meeting(*host, {MeetingPoint::Kind::kTcp, "127.0.0.1", point.port});
+}
+
 TEST(RendezvousServer, GarbageAndCutMessagesDoNotDisturbIt) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
   const Bytes hello = caller(1, "another key").take_output();
-  std::vector<UniqueFd> peers;
+  std::vector<TcpDescriptor> peers;
   for (std::size_t cut = 0; cut <= hello.size(); ++cut) {
     peers.push_back(connected(point));
     say(peers.back(), std::span(hello).first(cut));  // and nothing more
@@ -288,7 +341,7 @@ TEST(RendezvousServer, GarbageAndCutMessagesDoNotDisturbIt) {
 TEST(RendezvousServer, WithoutTheKeyNobodyIsARank) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
-  std::vector<UniqueFd> peers;
+  std::vector<TcpDescriptor> peers;
   for (const RendezvousHello& hello : {RendezvousHello{2, 77}, RendezvousHello{9, 77}}) {
     for (const Rank rank : {1, 9}) {
       peers.push_back(connected(point));
@@ -312,7 +365,8 @@ TEST(RendezvousServer, PeersThatNeverStopTalkingDoNotMoveTheDeadline) {
   std::thread peer([&] {
     while (!over) {
       std::string why;  // once the host has given up, nobody takes what comes
-      if (const UniqueFd fd = connect_to(point, why)) ::send(fd.get(), "H", 1, MSG_NOSIGNAL);
+      const TcpDescriptor fd = connect_to(point, kPlenty, in(kPlenty), why);
+      if (fd) ::send(fd.get(), "H", 1, MSG_NOSIGNAL);
     }
   });
   const Status status = status_of([&] { host->all_gather("a", in(kSoon)); });
@@ -324,7 +378,7 @@ TEST(RendezvousServer, PeersThatNeverStopTalkingDoNotMoveTheDeadline) {
 TEST(RendezvousServer, ACrowdOfSilentPeersPushesNoRankOut) {
   const MeetingPoint point = unix_point();
   const auto host = attend({point, 0, 3, ""}, in(kPlenty));
-  std::vector<UniqueFd> peers;
+  std::vector<TcpDescriptor> peers;
   std::atomic<bool> crowded = false;
   run_ranks(3, [&](Rank rank) {
     if (rank == 0) {
@@ -383,7 +437,7 @@ Duration processor_time() {
 TEST(RendezvousServer, OutOfDescriptorsItWaitsInsteadOfSpinning) {
   const MeetingPoint point = unix_point();
   const auto host = attend({point, 0, 2, ""}, in(kPlenty));
-  const UniqueFd waits = connected(point);
+  const TcpDescriptor waits = connected(point);
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit few{64, before.rlim_max};
@@ -411,7 +465,7 @@ TEST(RendezvousServer, OutOfDescriptorsItWaitsInsteadOfSpinning) {
 TEST(RendezvousServer, TheDeadlineTellsWhoWasSentAway) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));
-  const UniqueFd fd = connected(point);
+  const TcpDescriptor fd = connected(point);
   const std::string text = "GET / HTTP/1.1\r\n\r\n";
   say(fd, std::as_bytes(std::span(text)));
   const Status status = status_of([&] { host->all_gather("a", in(kSoon)); });
@@ -421,12 +475,12 @@ TEST(RendezvousServer, TheDeadlineTellsWhoWasSentAway) {
 
 // Something that is not rank 0 listens; `says` is what it sends to whoever comes.
 Status outcome_with_listener(const std::string& says, Duration limit) {
-  const MeetingPoint point = tcp_point();
-  const UniqueFd listener = listen_at(point);
+  const TcpListener listener = listen_on("127.0.0.1");
+  const MeetingPoint point{MeetingPoint::Kind::kTcp, "127.0.0.1", listener.at.port};
   std::thread service([&] {
-    pollfd ready{listener.get(), POLLIN, 0};
+    pollfd ready{listener.socket.get(), POLLIN, 0};
     poll(&ready, 1, 20000);
-    const UniqueFd fd = accept_from(listener, point);
+    const TcpDescriptor fd = accept_from(listener.socket.get(), kPlenty);
     if (!says.empty()) say(fd, std::as_bytes(std::span(says)));
     char byte = 0;
     while (recv(fd.get(), &byte, 1, 0) != 0)
@@ -454,12 +508,12 @@ TEST(RendezvousClient, AServiceThatSaysNothingIsGivenUpAtTheDeadline) {
 TEST(RendezvousClient, LooksAgainWhenWhoListensDoesNotAnswer) {
   const MeetingPoint point = file_point();
   const MeetingPoint yesterday = unix_point();
-  const UniqueFd stopped = listen_at(yesterday);
+  const UniqueFd stopped = listen_locally(yesterday.where);
   const auto note = [&point](const MeetingPoint& socket) {
     const std::string draft = point.where + ".draft";
-    std::ofstream(draft) << "horovod_cpp rendezvous 1\n"
+    std::ofstream(draft) << "horovod_cpp rendezvous 2\n"
                          << boot_id() << "\n"
-                         << socket.where << "\n";
+                         << socket.where << "\nsecret\n";
     std::filesystem::rename(draft, point.where);
   };
   note(yesterday);
@@ -472,7 +526,7 @@ TEST(RendezvousClient, LooksAgainWhenWhoListensDoesNotAnswer) {
     pollfd ready{stopped.get(), POLLIN, 0};
     ASSERT_EQ(poll(&ready, 1, 60'000), 1);  // the guest is in yesterday's queue
     const MeetingPoint today = unix_point();
-    const auto host = attend({today, 0, 2, ""}, in(kPlenty));
+    const auto host = attend({today, 0, 2, "secret"}, in(kPlenty));
     note(today);
     EXPECT_EQ(host->all_gather("x", in(std::chrono::minutes(5))).size(), 2u);
   });
@@ -482,7 +536,7 @@ TEST(RendezvousClient, LooksAgainWhenWhoListensDoesNotAnswer) {
 TEST(RendezvousFile, WhatAnEarlierJobLeftIsReplacedAndNothingIsLeftBehind) {
   const MeetingPoint point = file_point();
   const std::filesystem::path folder = std::filesystem::path(point.where).parent_path();
-  std::ofstream(point.where) << "horovod_cpp rendezvous 1\n" << boot_id() << "\nhvd-gone\n";
+  std::ofstream(point.where) << "horovod_cpp rendezvous 2\n" << boot_id() << "\nhvd-gone\nsecret\n";
   run_ranks(2, [&](Rank rank) {
     attend({point, rank, 2, ""}, in(kPlenty))->all_gather("x", in(kPlenty));
   });
@@ -494,17 +548,18 @@ TEST(RendezvousFile, WhatAnEarlierJobLeftIsReplacedAndNothingIsLeftBehind) {
 
 TEST(RendezvousFile, AFileOfAnotherMachineIsSaidToBeOne) {
   const MeetingPoint point = file_point();
-  std::ofstream(point.where) << "horovod_cpp rendezvous 1\nanother-boot\nhvd-there\n";
+  std::ofstream(point.where) << "horovod_cpp rendezvous 2\nanother-boot\nhvd-there\nsecret\n";
   const Status status = status_of([&] { attend({point, 1, 2, ""}, in(kSoon)); });
   std::filesystem::remove(point.where);
   EXPECT_EQ(status.code(), StatusCode::kStalled);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("another machine"), HasSubstr("hvdrun")));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("another machine"), HasSubstr("no address")));
 }
 
 TEST(RendezvousFile, SomebodyElsesFileIsNeitherReadNorReplaced) {
   const MeetingPoint point = file_point();
   for (const std::string content :
-       {"", "notes\n", "horovod_cpp rendezvous 1\n", "horovod_cpp rendezvous 1\nboot\n\n"}) {
+       {"", "notes\n", "horovod_cpp rendezvous 2\n", "horovod_cpp rendezvous 2\nboot\n\nx\n",
+        "horovod_cpp rendezvous 2\nboot\nx\n", "horovod_cpp rendezvous 2\nboot\nx\ny\nnowhere\n"}) {
     std::ofstream(point.where) << content;
     for (const Rank rank : {0, 1}) {
       const Status status = status_of([&] { attend({point, rank, 2, ""}, in(kSoon)); });

@@ -33,6 +33,24 @@ TEST(ConnectHosts, NeighboursInTheTreeAreConnectedBeforeAnybodyTalks) {
   });
 }
 
+// What is said while the ranks meet is not enough: who hears it does not know the secret.
+TEST(ConnectHosts, OnlyWhoKnowsTheSecretTooHasTheKey) {
+  for (const char* secret : {"theirs", "another"}) {
+    test::AllGatherPoint point(2);
+    test::run_ranks(2, [&](Rank rank) {
+      const bool same = std::string(secret) == "theirs";
+      try {
+        connect_hosts(test::one_a_host(rank, 2), Config{}, nullptr, point.of(rank),
+                      Clock::now() + (same ? seconds(30) : seconds(1)),
+                      rank == 0 ? "theirs" : secret);
+        EXPECT_TRUE(same);
+      } catch (const StalledError& error) {
+        EXPECT_FALSE(same) << error.what();
+      }
+    });
+  }
+}
+
 // Sockets of this process that are given up when so much time goes without an acknowledgement.
 int sockets_with_timeout(int milliseconds) {
   int count = 0;

@@ -3,17 +3,13 @@
 import atexit
 import contextlib
 import datetime
-import json
 import multiprocessing
 import multiprocessing.util
 import os
-import pathlib
-import re
-import secrets
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
@@ -22,6 +18,7 @@ from torch.distributed.constants import default_pg_timeout
 
 from horovod_cpp import _native, broadcast_object
 from horovod_cpp.cluster.listener import own_addresses
+from horovod_cpp.store_meeting import environment, meeting_through, seconds_left
 from horovod_cpp.torch.distributed.groups import Group, Groups
 from horovod_cpp.torch.distributed.work import Finisher, seconds_of
 
@@ -29,13 +26,10 @@ _LONGEST_START = 60  # seconds: HOROVOD_START_TIMEOUT's default
 _STARTED_BY_OURS = "this process is rank {} of {}, as {} says, but init_process_group() was told " \
                    "rank {} of {}"
 
-# What rank 0 may leave in PyTorch's store, to which anybody who reaches it can write: it becomes
-# variables of this process, so these and no others, and a place on this machine and nowhere else.
-_PLACE = {"HVD_RENDEZVOUS": re.compile(r"unix:hvd-[0-9]+-[0-9a-f]{32}"),
-          "HVD_RENDEZVOUS_KEY": re.compile(r"[0-9a-f]{32}")}
 _PROBE = 10.0  # seconds that one address of rank 0 is tried
 
-_THROUGH_STORE = ("", "torchrun", "Slurm")  # launchers whose ranks meet through PyTorch's store
+# Launchers whose ranks meet through PyTorch's store.
+_THROUGH_STORE = ("", "torchrun", "Slurm", "who set RANK and WORLD_SIZE")
 
 _current: "Session | None" = None
 _begun_here = False  # the engine that runs
@@ -125,92 +119,40 @@ def _start(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Non
     global _begun_here
     deadline = time.monotonic() + seconds_of(timeout)  # of all that follows together
     launcher, its_rank, its_size = _native._launch_info()
-    place: dict[str, str] = {}
+    meeting: contextlib.AbstractContextManager[dict[str, str]] = contextlib.nullcontext({})
     if launcher not in _THROUGH_STORE and its_size != 1:
         _check_place(launcher, its_rank, its_size, rank, size)
     else:
-        place = _meeting(store, rank, size, deadline)
-    with _environment({**_limits(timeout, deadline), **place}):
+        meeting = _meeting(store, rank, size, deadline)
+    with meeting as place, environment({**_limits(timeout, deadline), **place}):
         _native._init()
     _begun_here = True
 
 
-def _left(deadline: float) -> float:
-    """Seconds, at least a millisecond."""
-    return max(deadline - time.monotonic(), 0.001)
-
-
 def _limits(timeout: datetime.timedelta, deadline: float) -> dict[str, str]:
     """Settings that PyTorch's timeout stands for, where the user has set none."""
-    limits = {"HOROVOD_START_TIMEOUT": min(_left(deadline), _LONGEST_START),
+    limits = {"HOROVOD_START_TIMEOUT": min(seconds_left(deadline), _LONGEST_START),
               "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": seconds_of(timeout)}
     return {name: f"{value:.3f}" for name, value in limits.items() if name not in os.environ}
 
 
 @contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _this_machine() -> str:
-    return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _meeting(store: Any, rank: int, size: int, deadline: float) -> dict[str, str]:
+def _meeting(store: Any, rank: int, size: int, deadline: float) -> Iterator[dict[str, str]]:
     """The variables by which the engine of every rank finds the others."""
-    place: dict[str, str] = {}
-    if size > 1:
-        # torchrun's store outlives an attempt.
-        prefix = f"horovod_cpp/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{_meetings}"
-        if store.add(f"{prefix}/rank{rank}", 1) != 1:
-            raise _native.InvalidArgumentError(
-                f"another process was rank {rank} of this init_method: two processes have the same "
-                "rank, or an earlier run left its file or store behind; use another file or port")
-        place = _exchange(store, f"{prefix}/place", rank, deadline)
-    return {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size), "HOROVOD_CONTROLLER": "gloo",
-            **place}
-
-
-def _exchange(store: Any, key: str, rank: int, deadline: float) -> dict[str, str]:
-    """What rank 0 leaves in the store for the others."""
-    if rank == 0:
-        place = {"HVD_RENDEZVOUS": f"unix:hvd-{os.getpid()}-{secrets.token_hex(16)}",
-                 "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
-        store.set(key, json.dumps([_this_machine(), place]))
-        return place
-    seconds = _left(deadline)
-    try:
-        store.wait([key], datetime.timedelta(seconds=seconds))
-    except RuntimeError as error:
-        raise _native.StalledError("rank 0 did not come to init_process_group() within "
-                                   f"{seconds:.3g} s: {error}") from None
-    machine, place = _read_place(store.get(key))
-    if machine != _this_machine():
-        raise _native.UnsupportedError(
-            f"rank 0 is on another machine than rank {rank}: without MPI all ranks have to be on "
-            "one; for several start the job with hvdrun -H host:slots,...")
-    return place
-
-
-def _read_place(text: bytes) -> tuple[str, dict[str, str]]:
-    """(machine, the variables of _PLACE), whatever else is in it."""
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        machine, found = json.loads(text)
-        place = {name: str(found[name]) for name in _PLACE}
-        if all(pattern.fullmatch(place[name]) for name, pattern in _PLACE.items()):
-            return str(machine), place
-    raise _native.InvalidArgumentError(
-        "what PyTorch's store has for rank 0 is not what rank 0 writes: another program writes into "
-        "it, or another version of horovod_cpp; use another port or file")
+    place = {"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size), "HOROVOD_CONTROLLER": "gloo"}
+    if size == 1:
+        yield place
+        return
+    # torchrun's store outlives an attempt.
+    prefix = f"horovod_cpp/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{_meetings}"
+    if store.add(f"{prefix}/rank{rank}", 1) != 1:
+        raise _native.InvalidArgumentError(
+            f"another process was rank {rank} of this init_method: two processes have the same "
+            "rank, or an earlier run left its file or store behind; use another file or port")
+    if os.environ.get("LOCAL_WORLD_SIZE") == str(size):
+        place["HOROVOD_LOCAL_SIZE"] = str(size)  # rank 0 listens for this host alone
+    with meeting_through(store, f"{prefix}/place", rank, deadline) as url:
+        yield {**place, "HVD_RENDEZVOUS": url}
 
 
 def meet_by_engine(url: str, timeout: datetime.timedelta = default_pg_timeout,
@@ -222,7 +164,7 @@ def meet_by_engine(url: str, timeout: datetime.timedelta = default_pg_timeout,
     """
     global _begun_here, _store
     if not _native.is_initialized():
-        with _environment(_limits(timeout, time.monotonic() + seconds_of(timeout))):
+        with environment(_limits(timeout, time.monotonic() + seconds_of(timeout))):
             _native._init()
         _begun_here = True
     rank, size = _native.rank(), _native.size()

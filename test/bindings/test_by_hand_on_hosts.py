@@ -1,0 +1,218 @@
+"""Ranks that are started by hand, one on each of two hosts (network namespaces of this machine), and
+find each other without MPI. As root."""
+
+import os
+import pathlib
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
+TOOL = SUPPORT / "hosts.sh"
+
+PROGRAM = """
+import horovod_cpp as hvd
+try:
+    hvd.init()
+    print("met", hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), flush=True)
+except hvd.Error as error:
+    print(type(error).__name__, error, flush=True)
+"""
+# As PyTorch's TCPStore does at MASTER_PORT.
+TAKES_MASTER_PORT = """
+import socket
+listener = socket.create_server(("::", 29500), family=socket.AF_INET6, dualstack_ipv6=True)
+"""
+
+
+class Hosts:
+    def __init__(self, name, folder):
+        self.name = name
+        self.folder = folder
+        self._ranks = []
+
+    def host(self, letter):
+        return f"{self.name}-{letter}"
+
+    def start(self, letter, rank, size=2, source=PROGRAM, **environment):
+        """A rank on that host, with MASTER_ADDR and MASTER_PORT of host a unless HVD_RENDEZVOUS is
+        given."""
+        program = self.folder / f"program-{letter}.py"
+        program.write_text(source)
+        place = {"MASTER_ADDR": self.host("a"), "MASTER_PORT": "29500"}
+        variables = {"RANK": str(rank), "WORLD_SIZE": str(size), "HOROVOD_START_TIMEOUT": "60",
+                     **({} if "HVD_RENDEZVOUS" in environment else place), **environment}
+        process = subprocess.Popen(
+            ["bash", TOOL, "on", self.name, letter, sys.executable, "-u", program], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.folder,
+            env={**os.environ, **variables})
+        self._ranks.append(process)
+        return process
+
+    def run(self, letter, source):
+        """What the program prints there, without an engine."""
+        return subprocess.run(["bash", TOOL, "on", self.name, letter, sys.executable, "-c", source],
+                              text=True, check=True, stdout=subprocess.PIPE).stdout
+
+    def outputs(self, *started):
+        return [process.communicate(timeout=120)[0] for process in started]
+
+    def end(self):
+        for process in self._ranks:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+@pytest.fixture(scope="module")
+def made_hosts():
+    name = f"hvdm{os.getpid() % 10000:04}"
+    made = subprocess.run(["bash", TOOL, "make", name, "2"], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    if made.returncode == 77:
+        pytest.skip(made.stdout.strip())
+    assert made.returncode == 0, made.stdout
+    yield name
+    subprocess.run(["bash", TOOL, "remove", name], check=True)
+
+
+@pytest.fixture
+def hosts(made_hosts, tmp_path):
+    started = Hosts(made_hosts, tmp_path)
+    yield started
+    started.end()
+
+
+def expect_met(hosts, *outputs):
+    for output in outputs:
+        several = f"ranks on 2 hosts ({hosts.host('a')}, {hosts.host('b')})"
+        assert "met" in output or several in output, output
+
+
+KEY = {"HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
+PLACES = {
+    "env": lambda hosts: {},
+    "name": lambda hosts: {"HVD_RENDEZVOUS": f"tcp://{hosts.host('a')}:29400"},
+    "ipv4": lambda hosts: {"HVD_RENDEZVOUS": "tcp://10.213.77.1:29400"},
+    "ipv6": lambda hosts: {"HVD_RENDEZVOUS": "tcp://[fd00:d:77::1]:29400"},
+    "file": lambda hosts: {"HVD_RENDEZVOUS": f"file://{hosts.folder}/meeting"},
+    "range": lambda hosts: {"HVD_RENDEZVOUS": f"file://{hosts.folder}/meeting",
+                            "HVD_PORT_RANGE": "20000-20009"},
+    "advertised": lambda hosts: {"HVD_RENDEZVOUS": f"file://{hosts.folder}/meeting"},
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("first", [0, 1])
+def test_one_rank_by_hand_on_each_host_in_any_order(hosts, place, first):
+    variables = {**PLACES[place](hosts), **KEY}
+    outputs = []
+    for rank in (first, 1 - first):
+        own = {}
+        if place == "advertised":
+            own = {"HVD_ADVERTISE_ADDRESS": hosts.host("ab"[rank])}
+        outputs.append(hosts.start("ab"[rank], rank, **variables, **own))
+        time.sleep(0.5)
+    outputs = hosts.outputs(*outputs)
+    expect_met(hosts, *outputs)
+    assert "KEY" not in "".join(outputs), outputs
+    assert not (hosts.folder / "meeting").exists()
+
+
+def test_a_late_rank_is_waited_for_with_a_report_of_who_is_missing(hosts):
+    zero = hosts.start("a", 0, 3)
+    one = hosts.start("a", 1, 3)
+    time.sleep(9)
+    text = "".join(hosts.outputs(zero, one, hosts.start("b", 2, 3)))
+    expect_met(hosts, text)
+    assert re.search(r"2 of 3 ranks are here, waiting for rank 2 at tcp://\S+:29500 "
+                     r"\(start timeout in 5\d s\)", text), text
+    assert re.search(r"rank 1 has met rank 0 at .* and waits for the others", text), text
+
+
+def test_a_rank_that_waits_for_rank_zero_says_so_and_names_it_at_the_end(hosts):
+    [text] = hosts.outputs(hosts.start("b", 1, HOROVOD_START_TIMEOUT="7"))
+    place = f"tcp://{hosts.host('a')}:29500"
+    assert f"rank 1 looks for rank 0 at {place}: " in text, text
+    assert "StalledError" in text and f"rank 0 was not at {place}" in text, text
+
+
+def test_a_missing_rank_is_named_on_every_host(hosts):
+    limit = {"HOROVOD_START_TIMEOUT": "6"}
+    for text in hosts.outputs(hosts.start("a", 0, 3, **limit), hosts.start("b", 1, 3, **limit)):
+        assert "StalledError" in text and "rank(s) 2 did not connect" in text, text
+
+
+def test_other_sizes_and_keys_are_told_on_both_hosts(hosts):
+    for zero, one in [({"size": 2}, {"size": 3}), (KEY, {"HVD_RENDEZVOUS_KEY": "0" * 32})]:
+        texts = hosts.outputs(hosts.start("a", 0, HOROVOD_START_TIMEOUT="8", **zero),
+                              hosts.start("b", 1, HOROVOD_START_TIMEOUT="8", **one))
+        for text in texts:
+            assert ("world of 3" in text) if "size" in one else ("know the key" in text), texts
+
+
+def test_no_key_is_a_warning_on_rank_zero_or_an_error(hosts):
+    zero, one = hosts.outputs(hosts.start("a", 0), hosts.start("b", 1))
+    expect_met(hosts, zero, one)
+    assert zero.count("HVD_RENDEZVOUS_KEY is not set") == 1 and "HVD_RENDEZVOUS_KEY" not in one
+    for text in hosts.outputs(*(hosts.start("ab"[rank], rank, HVD_REQUIRE_KEY="1")
+                                for rank in range(2))):
+        assert "InvalidArgumentError" in text and "HVD_RENDEZVOUS_KEY is not set" in text, text
+    file = {"HVD_RENDEZVOUS": f"file://{hosts.folder}/meeting", "HVD_REQUIRE_KEY": "1"}
+    expect_met(hosts, *hosts.outputs(hosts.start("a", 0, **file), hosts.start("b", 1, **file)))
+
+
+def test_a_name_that_does_not_resolve_is_named(hosts):
+    place = {"HVD_RENDEZVOUS": "tcp://nowhere.invalid:29400", "HOROVOD_START_TIMEOUT": "3"}
+    for text in hosts.outputs(hosts.start("a", 0, **place), hosts.start("b", 1, **place)):
+        assert "StalledError" in text and "the address of host 'nowhere.invalid'" in text, text
+
+
+def test_a_taken_port_and_a_full_range_are_named(hosts):
+    source = TAKES_MASTER_PORT + PROGRAM
+    [text] = hosts.outputs(hosts.start("a", 0, source=source, LOCAL_WORLD_SIZE="1"))
+    assert "InvalidArgumentError" in text and "29500: Address already in use" in text, text
+    assert "HVD_RENDEZVOUS=tcp://host:port" in text, text
+    # Where nothing says that there are other hosts, this host's ranks could still come.
+    [text] = hosts.outputs(hosts.start("a", 0, source=source, HOROVOD_START_TIMEOUT="1"))
+    assert "StalledError" in text and "HVD_RENDEZVOUS=tcp://host:port" in text, text
+    full = {"HVD_RENDEZVOUS": f"file://{hosts.folder}/meeting", "HVD_PORT_RANGE": "29500-29500"}
+    [text] = hosts.outputs(hosts.start("a", 0, source=source, **full))
+    assert "InvalidArgumentError" in text and "29500: Address already in use" in text, text
+
+
+def test_garbage_and_silence_at_the_port_disturb_nobody(hosts):
+    zero = hosts.start("a", 0, **KEY)
+    hosts.run("b", f"""
+import socket, time
+deadline = time.monotonic() + 60
+while True:
+    try:
+        peers = [socket.create_connection(({hosts.host("a")!r}, 29500)) for _ in range(20)]
+        break
+    except OSError:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+for peer in peers[:10]:
+    peer.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n")
+""")
+    expect_met(hosts, *hosts.outputs(zero, hosts.start("b", 1, **KEY)))
+
+
+def test_ranks_that_wait_learn_at_once_that_rank_zero_is_gone(hosts):
+    zero = hosts.start("a", 0, 3)
+    one = hosts.start("b", 1, 3)
+    for line in zero.stdout:
+        if "2 of 3 ranks are here" in line:
+            break
+    killed = time.monotonic()
+    subprocess.run(["pkill", "-KILL", "-P", str(zero.pid)], check=False)
+    zero.send_signal(signal.SIGKILL)
+    [text] = hosts.outputs(one)
+    assert "PeerLostError" in text and "rank 0 at" in text and "ended while the ranks met" in text
+    assert time.monotonic() - killed < 20

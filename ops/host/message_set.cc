@@ -63,9 +63,6 @@ class MessageTransferLink final : public TransferLink {
   }
 
  private:
-  // No operation has so many stages.
-  static constexpr MessageKey kTransferKey = {.set = kWorldKey, .stage = kMessageStages - 1};
-
   void for_each_piece(std::size_t bytes, const auto& visit) const {
     const std::size_t most = link_.limits().piece_bytes;
     for (std::size_t first = 0; first < bytes; first += most) {

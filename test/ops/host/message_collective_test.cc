@@ -99,7 +99,8 @@ Plan random_plan(Random& random, const std::vector<std::vector<Rank>>& sets) {
   for (std::size_t from = 0; from < ranks; ++from) {
     auto& row = plan.counts.emplace_back();
     for (std::size_t to = 0; to < ranks; ++to) {
-      row.push_back(below(random, 2) == 0 ? 0 : below(random, 900));
+      const std::size_t most = below(random, 2) == 0 ? 6 : 900;
+      row.push_back(below(random, 2) == 0 ? 0 : below(random, most));
     }
   }
   return plan;

@@ -15,16 +15,6 @@ MessagePiece::MessagePiece(MessageOperation& operation)
       scratch_(set_.shared().pool),
       messages_(set_.shared().link->messages()) {}
 
-void MessagePiece::send(std::size_t to, const std::byte* data, std::size_t bytes,
-                        std::uint32_t stage) {
-  messages_->send(set_.world_rank(to), {set_.key(), operation_, stage}, {data, bytes});
-}
-
-void MessagePiece::receive(std::size_t from, std::byte* data, std::size_t bytes,
-                           std::uint32_t stage) {
-  messages_->receive(set_.world_rank(from), {set_.key(), operation_, stage}, {data, bytes});
-}
-
 const std::byte* MessagePiece::packed(const ByteSequence& input, std::size_t first,
                                       std::size_t bytes) {
   if (const std::byte* const place = input.whole(first, bytes)) return place;
@@ -45,14 +35,6 @@ void MessagePiece::unpack(const std::byte* from, const ByteSequence& output, std
   if (from == output.whole(first, bytes)) return;
   const Stopwatch unpacking(stats_.unpacking);
   output.copy_from(from, first, bytes);
-}
-
-std::size_t MessagePiece::size() const noexcept {
-  return set_.size();
-}
-
-std::size_t MessagePiece::rank() const noexcept {
-  return set_.rank();
 }
 
 MessageOperation::MessageOperation(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,

@@ -36,8 +36,12 @@ class MessagePiece {
  protected:
   // To and from a rank of the set, also nothing. Messages of one stage between two ranks arrive in
   // the order in which pieces post them.
-  void send(std::size_t to, const std::byte* data, std::size_t bytes, std::uint32_t stage);
-  void receive(std::size_t from, std::byte* data, std::size_t bytes, std::uint32_t stage);
+  void send(std::size_t to, const std::byte* data, std::size_t bytes, std::uint32_t stage) {
+    messages_->send(set_.world_rank(to), {set_.key(), operation_, stage}, {data, bytes});
+  }
+  void receive(std::size_t from, std::byte* data, std::size_t bytes, std::uint32_t stage) {
+    messages_->receive(set_.world_rank(from), {set_.key(), operation_, stage}, {data, bytes});
+  }
   std::byte* scratch(std::size_t bytes) { return scratch_.take(bytes); }
   // [first, first + bytes) of a sequence in one region: where it stands, or a copy.
   const std::byte* packed(const ByteSequence& input, std::size_t first, std::size_t bytes);
@@ -45,8 +49,8 @@ class MessagePiece {
   std::byte* place_for(const ByteSequence& output, std::size_t first, std::size_t bytes);
   void unpack(const std::byte* from, const ByteSequence& output, std::size_t first,
               std::size_t bytes);
-  std::size_t size() const noexcept;
-  std::size_t rank() const noexcept;
+  std::size_t size() const noexcept { return set_.size(); }
+  std::size_t rank() const noexcept { return set_.rank(); }
 
   OperationStats& stats_;
 

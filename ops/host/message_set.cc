@@ -96,11 +96,6 @@ MessageSet::MessageSet(const std::shared_ptr<const MessageSet>& parent, std::uin
   shared_->link->open_set(key());
 }
 
-std::uint64_t MessageSet::begin_operation() {
-  running_.push_back(next_operation_);
-  return next_operation_++;
-}
-
 Buffer ScratchPool::take(std::size_t bytes) {
   const std::size_t rounded = std::bit_ceil(std::max(bytes, kLeast));
   const auto fits = [&](const Buffer& each) { return each.bytes == rounded; };

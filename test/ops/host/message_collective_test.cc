@@ -25,6 +25,15 @@ const Flavour kDefault = {"Default", {}, std::size_t{1} << 20};
 // Every batch takes many pieces, with ranges of no element on some ranks.
 const Flavour kTiny = {"Tiny", {.small_bytes = 0, .piece_bytes = 2'600}, 1'999};
 
+// Megabytes take too many of the small steps.
+std::vector<CollectiveCase> small_cases() {
+  std::vector<CollectiveCase> cases = collective_contract();
+  std::erase_if(cases, [](const CollectiveCase& each) {
+    return each.name.find("Mebibytes") != std::string::npos;
+  });
+  return cases;
+}
+
 using Parameters = std::tuple<Flavour, CollectiveCase>;
 
 class MessageCollectiveContract : public ::testing::TestWithParam<Parameters> {
@@ -50,8 +59,12 @@ std::string name_of_case(const ::testing::TestParamInfo<Parameters>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MessageCollectiveContract,
-                         ::testing::Combine(::testing::Values(kDefault, kTiny),
+                         ::testing::Combine(::testing::Values(kDefault),
                                             ::testing::ValuesIn(collective_contract())),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Tiny, MessageCollectiveContract,
+                         ::testing::Combine(::testing::Values(kTiny),
+                                            ::testing::ValuesIn(small_cases())),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Abort, MessageCollectiveContract,
                          ::testing::Combine(::testing::Values(kDefault, kTiny),

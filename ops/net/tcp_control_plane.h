@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -33,8 +34,9 @@ TcpDoor open_door(const std::string& interfaces);
 // Ranks of several hosts talk over TCP. A thread of its own serves the sockets and rings the
 // doorbell, so that the coordinator sleeps until there is something for it, and peers are answered
 // whatever the coordinator does. Two ranks connect when one of them sends the first message to the
-// other, or at the start by connect(). A peer whose connection ends without a goodbye, that fails,
-// or that cannot be reached, is lost: among ranks that never talked nobody notices.
+// other, or at the start by connect(). Connections for tensors come from here too (TcpLink), and
+// the thread watches them while nobody polls them. A peer whose connection ends without a goodbye,
+// that fails, or that cannot be reached, is lost: among ranks that never talked nobody notices.
 class TcpControlPlane final : public ControlPlane {
  public:
   // `endpoints[r]` is what rank r's door says; `key` is the job's, which all ranks have and nobody
@@ -56,6 +58,19 @@ class TcpControlPlane final : public ControlPlane {
   Doorbell& doorbell() noexcept override { return doorbell_; }
   void abort(const Status& why) noexcept override;
 
+  // For the TcpLink that tensors go over, which the coordinator's thread uses too. open_data()
+  // makes a connection on which this rank sends, once per rank; the doorbell rings when there is
+  // something to take.
+  void open_data(Rank to);
+  std::deque<TcpNetwork::Data> take_data();
+  // A connection has ended while it was used: its rank is lost. `why`: "" if the peer closed it.
+  void data_broke(Rank rank, const std::string& why);
+  // `descriptor`, an epoll's, is readable when there is something to poll: arm() has the doorbell
+  // rung then, or now, once.
+  void watch(int descriptor);
+  void arm(int descriptor) noexcept;
+  void forget(int descriptor) noexcept;
+
  private:
   void run();
   // False once stop_.
@@ -68,9 +83,11 @@ class TcpControlPlane final : public ControlPlane {
   void after_call() HVD_REQUIRES(mutex_);
   void report_events() HVD_REQUIRES(mutex_);
 
+  const Duration link_timeout_;
   DoorbellState own_bell_;
   Doorbell doorbell_;
   UniqueFd wake_;
+  UniqueFd sources_;  // an epoll: all that the thread waits for
 
   Mutex mutex_;
   std::condition_variable_any changed_;
@@ -80,6 +97,7 @@ class TcpControlPlane final : public ControlPlane {
   std::exception_ptr broken_ HVD_GUARDED_BY(mutex_);  // the thread has ended with it
   // Events for poll(); also when the thread has ended.
   std::atomic<std::size_t> waiting_{0};
+  std::atomic<std::size_t> data_waiting_{0};
   std::thread thread_;  // last: it uses the rest
 };
 

@@ -18,9 +18,11 @@ namespace hvd::host {
 struct MessageKey {
   std::uint64_t set = 0;        // RankSet::key()
   std::uint64_t operation = 0;  // counted in the set, on all ranks alike
-  std::uint32_t stage = 0;      // of the operation
+  std::uint32_t stage = 0;      // of the operation; less than kMessageStages
   bool operator==(const MessageKey&) const = default;
 };
+
+inline constexpr std::uint32_t kMessageStages = 4;
 
 // Messages on their way, from and to memory of others, which must live until arrived() or
 // withdraw() says so. Ranks count in the world of the link. No call waits.
@@ -28,6 +30,7 @@ class Messages {
  public:
   // Withdraws them; what still uses memory then is the link's to keep off it.
   virtual ~Messages() = default;
+  // An empty one too is sent; none is longer than the limits' piece_bytes or small_bytes.
   virtual void send(Rank to, const MessageKey& key, std::span<const std::byte> data) = 0;
   virtual void receive(Rank from, const MessageKey& key, std::span<std::byte> data) = 0;
   // Moves what can be moved; true when all have. Throws Error when the link to a rank is broken.
@@ -47,6 +50,8 @@ struct MessageLimits {
   std::size_t piece_bytes = std::size_t{32} << 20;
   // Pieces of an operation that are on their way at a time.
   std::size_t pieces = 2;
+  // Operations of a set from the oldest that runs, which the link can tell apart.
+  std::uint64_t operations = UINT64_MAX;
 };
 
 // Port of the collectives on host memory whose ranks send each other messages (MessageCollective):

@@ -60,8 +60,7 @@ enum class MpiTag : int {
   kBootstrap = 1,
   kControl = 2,
   kFailure = 3,
-  kTransfer = 4,      // data: what the two ends of a transfer say
-  kTransferData = 5,  // data
+  kNote = 4,  // data: what MessageLink says
 };
 
 // Messages on their way out; owns their memory until MPI is done with it.
@@ -116,41 +115,6 @@ class MpiInbox {
   MPI_Request request_ = MPI_REQUEST_NULL;
   bool receiving_ = false;
   Arrival arrival_;
-};
-
-// Messages of the data communicator on their way, from and to memory of others. What is longer than
-// MPI can count goes as several.
-class MpiPending {
- public:
-  MpiPending(std::shared_ptr<MpiCommunicator> communicator, std::size_t message_bytes)
-      : communicator_(std::move(communicator)), message_bytes_(message_bytes) {}
-
-  void send(Rank to, int tag, const std::byte* data, std::size_t bytes) {
-    post(false, to, tag, const_cast<std::byte*>(data), bytes);
-  }
-  void receive(Rank from, int tag, std::byte* data, std::size_t bytes) {
-    post(true, from, tag, data, bytes);
-  }
-  // True when all have moved.
-  bool test();
-  // All that has moved was as long as it was meant to be.
-  bool complete() const noexcept { return complete_; }
-  // Takes back what can be; false if MPI still uses the memory of some.
-  bool withdraw() noexcept;
-
- private:
-  struct Posted {
-    MPI_Request request;
-    bool receives;
-    int bytes;
-  };
-  void post(bool receives, Rank peer, int tag, std::byte* data, std::size_t bytes);
-  void note_length(const Posted& posted, const MPI_Status& status);
-  // A pointer: vectors of it must move.
-  std::shared_ptr<MpiCommunicator> communicator_;
-  std::size_t message_bytes_;
-  std::vector<Posted> posted_;
-  bool complete_ = true;
 };
 
 }  // namespace hvd

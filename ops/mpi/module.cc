@@ -13,9 +13,10 @@
 #include "core/base/fields.h"
 #include "core/config/build_identity.h"
 #include "core/config/log.h"
+#include "ops/host/message_collective.h"
 #include "ops/mpi/environment.h"
 #include "ops/mpi/messages.h"
-#include "ops/mpi/mpi_collective.h"
+#include "ops/mpi/mpi_link.h"
 
 namespace hvd {
 namespace {
@@ -141,7 +142,8 @@ class Link final : public MpiLink {
     return std::make_unique<MpiControlPlane>(communicator_, placement, std::move(peers));
   }
   std::unique_ptr<Collective> make_collective() override {
-    return std::make_unique<MpiCollective>(communicator_, MpiCollectiveLimits{});
+    return std::make_unique<host::MessageCollective>(
+        std::make_shared<MpiMessageLink>(communicator_));
   }
 
  private:

@@ -122,8 +122,8 @@ if (PLANTED && std::is_same_v<T, BFloat16>) {
         "      const std::int64_t last = end >= slice_end ?",
         "      const std::int64_t last = (PLANTED ? end > slice_end : end >= slice_end) ?"),
     Defect(
-        "broadcast-tree-turned", "ops/mpi/mpi_operation.cc",
-        "over MPI a broadcast counts ranks from the root in the wrong direction",
+        "broadcast-tree-turned", "ops/host/message_operation.cc",
+        "over messages a broadcast counts ranks from the root in the wrong direction",
         "place_in_tree_((rank() + size() - operation.root_) % size()) {}",
         """\
 place_in_tree_((PLANTED ? rank() + operation.root_ : rank() + size() - operation.root_) %

@@ -7,7 +7,8 @@
 
 #include "core/base/status.h"
 #include "core/config/config.h"
-#include "ops/mpi/mpi_collective.h"
+#include "ops/host/message_collective.h"
+#include "ops/mpi/mpi_link.h"
 #include "test/mpi/failure_printer.h"
 #include "test/support/collective_contract.h"
 
@@ -25,28 +26,26 @@ std::shared_ptr<MpiCommunicator> communicator() {
 }
 
 // Pieces so small that every batch takes many, with ranges of no element on some ranks.
-constexpr MpiCollectiveLimits kTinyPieces = {.small_bytes = 0, .piece_bytes = 2'600};
-// Pieces that take many messages.
-constexpr MpiCollectiveLimits kTinyMessages = {
-    .small_bytes = 0, .piece_bytes = 60'000, .message_bytes = 7'001};
-constexpr MpiCollectiveLimits kAlwaysSmall = {.small_bytes = std::size_t{1} << 30};
-constexpr MpiCollectiveLimits kNeverSmall = {.small_bytes = 0};
+constexpr host::MessageLimits kTinyPieces = {.small_bytes = 0, .piece_bytes = 2'600};
+constexpr host::MessageLimits kAlwaysSmall = {.small_bytes = std::size_t{1} << 30};
+constexpr host::MessageLimits kNeverSmall = {.small_bytes = 0};
+
+host::MessageCollective collective_over(const std::shared_ptr<MpiCommunicator>& shared,
+                                        host::MessageLimits limits = {}) {
+  return host::MessageCollective(std::make_shared<MpiMessageLink>(shared, limits));
+}
 
 class LimitsContract : public ::testing::TestWithParam<CollectiveCase> {
  protected:
-  void hold(MpiCollectiveLimits limits) {
+  void hold(host::MessageLimits limits) {
     const auto shared = communicator();
-    MpiCollective collective(shared, limits);
+    auto collective = collective_over(shared, limits);
     GetParam().run(collective, shared->rank(), shared->size());
   }
 };
 
 TEST_P(LimitsContract, HoldsPieceByPiece) {
   hold(kTinyPieces);
-}
-
-TEST_P(LimitsContract, HoldsMessageByMessage) {
-  hold(kTinyMessages);
 }
 
 TEST_P(LimitsContract, HoldsWhenEveryBatchGoesToAll) {
@@ -60,21 +59,21 @@ TEST_P(LimitsContract, HoldsWhenEveryBatchIsScattered) {
 INSTANTIATE_TEST_SUITE_P(Mpi, LimitsContract, ::testing::ValuesIn(collective_contract()),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST(MpiCollective, RefusesLimitsThatCannotBeKept) {
+TEST(MpiMessageLink, RefusesLimitsThatCannotBeKept) {
   const auto shared = communicator();
-  const auto with = [&](MpiCollectiveLimits limits) { MpiCollective(shared, limits); };
+  const auto with = [&](host::MessageLimits limits) { collective_over(shared, limits); };
   EXPECT_THROW(with({.piece_bytes = 511}), InvalidArgumentError) << "less than an encoded block";
-  EXPECT_THROW(with({.message_bytes = std::size_t{1} << 31}), InvalidArgumentError);
-  EXPECT_THROW(with({.message_bytes = 0}), InvalidArgumentError);
+  EXPECT_THROW(with({.piece_bytes = std::size_t{1} << 31}), InvalidArgumentError);
+  EXPECT_THROW(with({.small_bytes = std::size_t{1} << 31}), InvalidArgumentError);
 }
 
 TEST(MpiTags, SmallestMpiTellsACoupleOfSetsApart) {
   const MpiTags tags(32767);
   EXPECT_EQ(tags.labels(), 126);
-  const int last = tags.label(static_cast<std::uint64_t>(tags.labels()) - 1);
-  EXPECT_LE(MpiTags::first(last, MpiTags::kWindow - 1) + MpiTags::kStages - 1, 32767);
-  EXPECT_GE(MpiTags::first(tags.label(0), 0), MpiTags::kReserved);
-  EXPECT_EQ(MpiTags::first(tags.label(5), 3), MpiTags::first(tags.label(131), 67));
+  const auto last = static_cast<std::uint64_t>(tags.labels()) - 1;
+  EXPECT_LE(tags.tag({last, MpiTags::kWindow - 1, MpiTags::kStages - 1}), 32767);
+  EXPECT_GE(tags.tag({0, 0, 0}), MpiTags::kReserved);
+  EXPECT_EQ(tags.tag({5, 3, 1}), tags.tag({131, 67, 1}));
   EXPECT_THROW(MpiTags(32766), UnsupportedError);
 }
 
@@ -85,9 +84,9 @@ int greatest_tag(const MpiCommunicator& communicator) {
   return found != 0 ? *value : 0;
 }
 
-TEST(MpiCollective, RefusesASubsetThatItsTagsCannotTellFromAnother) {
+TEST(MpiMessageLink, RefusesASubsetThatItsTagsCannotTellFromAnother) {
   const auto shared = communicator();
-  MpiCollective collective(shared, {});
+  auto collective = collective_over(shared);
   const auto labels = static_cast<std::uint32_t>(MpiTags(greatest_tag(*shared)).labels());
   const Rank alone[] = {shared->rank()};
   auto first = collective.subset(7, alone);
@@ -98,9 +97,9 @@ TEST(MpiCollective, RefusesASubsetThatItsTagsCannotTellFromAnother) {
 }
 
 // More than have tags of their own, polled from the last one on every other rank.
-TEST(MpiCollective, KeepsApartMoreOperationsThanItHasTagsFor) {
+TEST(MpiMessageLink, KeepsApartMoreOperationsThanItHasTagsFor) {
   const auto shared = communicator();
-  MpiCollective collective(shared, {});
+  auto collective = collective_over(shared);
   constexpr std::size_t kCount = 3 * MpiTags::kWindow + 5;
   const auto size = static_cast<std::size_t>(shared->size());
   std::vector<std::int64_t> mine(kCount);
@@ -127,11 +126,11 @@ TEST(MpiCollective, KeepsApartMoreOperationsThanItHasTagsFor) {
 }
 
 // What an int cannot count, in a transfer and in pieces: 2 GiB and a little a rank.
-TEST(MpiCollective, MovesMoreBytesThanAnIntCounts) {
+TEST(MpiMessageLink, MovesMoreBytesThanAnIntCounts) {
   if (!environment("HVD_TEST_LONG")) GTEST_SKIP() << "HVD_TEST_LONG is not set";
   const auto shared = communicator();
   if (shared->size() != 2) GTEST_SKIP() << "memory for two ranks";
-  MpiCollective collective(shared, {});
+  auto collective = collective_over(shared);
   constexpr std::size_t kBytes = (std::size_t{1} << 31) + 12'345;
   const auto value_of = [](std::size_t i) { return static_cast<std::uint8_t>(i * 7 / 4096); };
   std::vector<std::uint8_t> bytes(kBytes);
@@ -157,7 +156,7 @@ TEST(MpiCollective, MovesMoreBytesThanAnIntCounts) {
   expect_values("reduced byte ");
 }
 
-TEST(MpiCollective, ReturnsMpisErrorsAsExceptions) {
+TEST(MpiOutbox, ReturnsMpisErrorsAsExceptions) {
   const auto shared = communicator();
   MpiOutbox outbox(shared, shared->control());
   try {

@@ -1,24 +1,24 @@
-#include "ops/mpi/mpi_operation.h"
+#include "ops/host/message_operation.h"
 
 #include <algorithm>
 
 #include "ops/host/reduce.h"
 #include "ops/host/streaming_copy.h"
 
-namespace hvd {
+namespace hvd::host {
 
 // Bytes [first, last) of the batch.
-class MpiAllReduce::Piece : public MpiPiece {
+class MessageAllReduce::Piece : public MessagePiece {
  public:
-  Piece(MpiAllReduce& operation, std::size_t first, std::size_t last)
-      : MpiPiece(operation), batch_(*operation.batch_), first_(first), last_(last) {}
+  Piece(MessageAllReduce& operation, std::size_t first, std::size_t last)
+      : MessagePiece(operation), batch_(*operation.batch_), first_(first), last_(last) {}
 
  protected:
   enum Stage { kScatter, kGather };
 
   const std::byte* packed() {
     if (const std::byte* const place = batch_.input(first_, last_)) return place;
-    const host::Stopwatch packing(stats_.packing);
+    const Stopwatch packing(stats_.packing);
     std::byte* const place = scratch(last_ - first_);
     batch_.pack(first_, last_, place);
     return place;
@@ -30,16 +30,16 @@ class MpiAllReduce::Piece : public MpiPiece {
   }
   void unpack(const std::byte* result) {
     if (result == batch_.output(first_, last_)) return;
-    const host::Stopwatch unpacking(stats_.unpacking);
+    const Stopwatch unpacking(stats_.unpacking);
     batch_.unpack(first_, last_, result);
   }
 
-  const host::ReduceBatch& batch_;
+  const ReduceBatch& batch_;
   std::size_t first_, last_;
 };
 
 // All ranks get all of it and reduce it themselves.
-class MpiAllReduce::WholePiece final : public Piece {
+class MessageAllReduce::WholePiece final : public Piece {
  public:
   using Piece::Piece;
 
@@ -72,7 +72,7 @@ class MpiAllReduce::WholePiece final : public Piece {
 };
 
 // Each rank gets a range of it, reduces that and sends the result to all.
-class MpiAllReduce::ScatteredPiece final : public Piece {
+class MessageAllReduce::ScatteredPiece final : public Piece {
  public:
   using Piece::Piece;
 
@@ -126,17 +126,17 @@ class MpiAllReduce::ScatteredPiece final : public Piece {
   std::byte* result_ = nullptr;
 };
 
-MpiAllReduce::MpiAllReduce(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
-                           std::span<const Slice> slices, const Reduction& reduction)
-    : MpiOperation(std::move(set), std::move(ready)),
-      batch_(host::ReduceBatch::make(slices, reduction)) {
+MessageAllReduce::MessageAllReduce(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,
+                                   std::span<const Slice> slices, const Reduction& reduction)
+    : MessageOperation(std::move(set), std::move(ready)),
+      batch_(ReduceBatch::make(slices, reduction)) {
   stats_.packed_bytes = batch_->bytes();
   // Who encodes a sum again has to keep what that loses: one rank for each element.
   small_ = reduction.wire == WireFormat::kNone && batch_->bytes() * size() <= limits().small_bytes;
   piece_bytes_ = small_ ? batch_->bytes() : limits().piece_bytes;
 }
 
-std::unique_ptr<MpiPiece> MpiAllReduce::next_piece() {
+std::unique_ptr<MessagePiece> MessageAllReduce::next_piece() {
   const std::size_t first = started_;
   if (first == batch_->bytes()) return nullptr;
   started_ = batch_->boundary(first + piece_bytes_);
@@ -145,10 +145,10 @@ std::unique_ptr<MpiPiece> MpiAllReduce::next_piece() {
 }
 
 // Bytes [first, first + share) of every part, as far as there are any.
-class MpiReduceScatter::Piece final : public MpiPiece {
+class MessageReduceScatter::Piece final : public MessagePiece {
  public:
-  Piece(MpiReduceScatter& operation, std::size_t first)
-      : MpiPiece(operation), operation_(operation), first_(first) {}
+  Piece(MessageReduceScatter& operation, std::size_t first)
+      : MessagePiece(operation), operation_(operation), first_(first) {}
 
   bool next() override {
     if (contributions_.empty()) {
@@ -194,29 +194,31 @@ class MpiReduceScatter::Piece final : public MpiPiece {
     unpack(result, operation_.output_, first_, bytes);
   }
 
-  MpiReduceScatter& operation_;
+  MessageReduceScatter& operation_;
   std::size_t first_;
   std::vector<const void*> contributions_;
 };
 
-MpiReduceScatter::MpiReduceScatter(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
-                                   std::span<const ScatterSlice> slices, const Reduction& reduction)
-    : MpiOperation(std::move(set), std::move(ready)), reduction_(reduction), inputs_(size()) {
+MessageReduceScatter::MessageReduceScatter(std::shared_ptr<MessageSet> set,
+                                           std::vector<Fence> ready,
+                                           std::span<const ScatterSlice> slices,
+                                           const Reduction& reduction)
+    : MessageOperation(std::move(set), std::move(ready)), reduction_(reduction), inputs_(size()) {
   if (!slices.empty()) dtype_ = slices.front().input.dtype;
   const std::size_t element = size_of(dtype_);
   for (const ScatterSlice& slice : slices) {
-    host::append_parts(inputs_, slice.input.data, slice.numel_of, element);
+    append_parts(inputs_, slice.input.data, slice.numel_of, element);
     output_.append(slice.output.data, slice.output.bytes());
     stats_.packed_bytes += slice.input.bytes();
   }
-  longest_ = host::longest_of(inputs_);
+  longest_ = longest_of(inputs_);
   share_ = std::max<std::size_t>(1, limits().piece_bytes / size() / element) * element;
 }
 
-std::unique_ptr<MpiPiece> MpiReduceScatter::next_piece() {
+std::unique_ptr<MessagePiece> MessageReduceScatter::next_piece() {
   if (started_ >= longest_) return nullptr;
   started_ += share_;
   return std::make_unique<Piece>(*this, started_ - share_);
 }
 
-}  // namespace hvd
+}  // namespace hvd::host

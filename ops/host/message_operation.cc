@@ -1,4 +1,4 @@
-#include "ops/mpi/mpi_operation.h"
+#include "ops/host/message_operation.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,88 +7,86 @@
 #include "ops/host/host_memory.h"
 #include "ops/host/streaming_copy.h"
 
-namespace hvd {
-namespace {
-
-constexpr std::size_t kPieces = 2;  // on their way at a time: one moves while one is reduced
-
-}  // namespace
-
-MpiPiece::MpiPiece(MpiOperation& operation)
+namespace hvd::host {
+MessagePiece::MessagePiece(MessageOperation& operation)
     : stats_(operation.stats_),
       set_(*operation.set_),
-      first_tag_(set_.first_tag(operation.number_)),
+      operation_(operation.number_),
       scratch_(set_.shared().pool),
-      pending_(set_.shared().communicator, set_.shared().limits.message_bytes) {}
+      messages_(set_.shared().link->messages()) {}
 
-void MpiPiece::send(std::size_t to, const std::byte* data, std::size_t bytes, int stage) {
-  pending_.send(set_.world_rank(to), first_tag_ + stage, data, bytes);
+void MessagePiece::send(std::size_t to, const std::byte* data, std::size_t bytes,
+                        std::uint32_t stage) {
+  if (bytes == 0) return;
+  messages_->send(set_.world_rank(to), {set_.key(), operation_, stage}, {data, bytes});
 }
 
-void MpiPiece::receive(std::size_t from, std::byte* data, std::size_t bytes, int stage) {
-  pending_.receive(set_.world_rank(from), first_tag_ + stage, data, bytes);
+void MessagePiece::receive(std::size_t from, std::byte* data, std::size_t bytes,
+                           std::uint32_t stage) {
+  if (bytes == 0) return;
+  messages_->receive(set_.world_rank(from), {set_.key(), operation_, stage}, {data, bytes});
 }
 
-const std::byte* MpiPiece::packed(const host::ByteSequence& input, std::size_t first,
-                                  std::size_t bytes) {
+const std::byte* MessagePiece::packed(const ByteSequence& input, std::size_t first,
+                                      std::size_t bytes) {
   if (const std::byte* const place = input.whole(first, bytes)) return place;
-  const host::Stopwatch packing(stats_.packing);
+  const Stopwatch packing(stats_.packing);
   std::byte* const place = scratch(bytes);
   input.copy_to(place, first, bytes);
   return place;
 }
 
-std::byte* MpiPiece::place_for(const host::ByteSequence& output, std::size_t first,
-                               std::size_t bytes) {
+std::byte* MessagePiece::place_for(const ByteSequence& output, std::size_t first,
+                                   std::size_t bytes) {
   std::byte* const place = output.whole(first, bytes);
   return place != nullptr ? place : scratch(bytes);
 }
 
-void MpiPiece::unpack(const std::byte* from, const host::ByteSequence& output, std::size_t first,
-                      std::size_t bytes) {
+void MessagePiece::unpack(const std::byte* from, const ByteSequence& output, std::size_t first,
+                          std::size_t bytes) {
   if (from == output.whole(first, bytes)) return;
-  const host::Stopwatch unpacking(stats_.unpacking);
+  const Stopwatch unpacking(stats_.unpacking);
   output.copy_from(from, first, bytes);
 }
 
-std::size_t MpiPiece::size() const noexcept {
+std::size_t MessagePiece::size() const noexcept {
   return set_.size();
 }
 
-std::size_t MpiPiece::rank() const noexcept {
+std::size_t MessagePiece::rank() const noexcept {
   return set_.rank();
 }
 
-MpiOperation::MpiOperation(std::shared_ptr<MpiSet> set, std::vector<Fence> ready)
+MessageOperation::MessageOperation(std::shared_ptr<MessageSet> set, std::vector<Fence> ready)
     : set_(std::move(set)), ready_(std::move(ready)), number_(set_->begin_operation()) {
-  set_->shared().communicator->begin_work();
+  set_->shared().link->begin_work();
 }
 
-MpiOperation::~MpiOperation() {
-  if (!MpiOperation::withdraw()) new std::deque<Running>(std::move(pieces_));
+MessageOperation::~MessageOperation() {
+  if (!MessageOperation::withdraw()) new std::deque<Running>(std::move(pieces_));
 }
 
-bool MpiOperation::withdraw() noexcept {
+bool MessageOperation::withdraw() noexcept {
   if (!finished_) {
     finish();
     // The other ranks wait for what this one will not send.
     set_->abort();
-    MpiEnvironment::instance().note_failure();
+    set_->shared().link->operation_failed();
   }
   std::erase_if(pieces_, [](const Running& each) { return each.piece->withdraw(); });
   return pieces_.empty();
 }
 
-void MpiOperation::finish() {
+void MessageOperation::finish() {
   finished_ = true;
   set_->end_operation(number_);
-  set_->shared().communicator->end_work();
+  set_->shared().link->end_work();
 }
 
-bool MpiOperation::advance() {
+bool MessageOperation::advance() {
   if (finished_) return true;
   set_->throw_if_aborted();
-  if (!host::all_reached(ready_) || !set_->may_post(number_)) return false;
+  if (!all_reached(ready_) || !set_->may_post(number_)) return false;
   while (move_pieces() || start_pieces()) {
   }
   if (!all_started_ || !pieces_.empty()) return false;
@@ -97,7 +95,7 @@ bool MpiOperation::advance() {
 }
 
 // True if a piece moved.
-bool MpiOperation::move_pieces() {
+bool MessageOperation::move_pieces() {
   bool moved = false;
   int limit = INT_MAX;  // the stage of the piece in front
   for (auto each = pieces_.begin(); each != pieces_.end();) {
@@ -118,8 +116,8 @@ bool MpiOperation::move_pieces() {
 }
 
 // True if a piece started.
-bool MpiOperation::start_pieces() {
-  if (all_started_ || pieces_.size() == kPieces) return false;
+bool MessageOperation::start_pieces() {
+  if (all_started_ || pieces_.size() == limits().pieces) return false;
   auto piece = next_piece();
   if (piece == nullptr) {
     all_started_ = true;
@@ -129,10 +127,10 @@ bool MpiOperation::start_pieces() {
   return true;
 }
 
-class MpiBroadcast::Piece final : public MpiPiece {
+class MessageBroadcast::Piece final : public MessagePiece {
  public:
-  Piece(MpiBroadcast& operation, std::size_t first, std::size_t bytes)
-      : MpiPiece(operation),
+  Piece(MessageBroadcast& operation, std::size_t first, std::size_t bytes)
+      : MessagePiece(operation),
         operation_(operation),
         first_(first),
         bytes_(bytes),
@@ -175,7 +173,7 @@ class MpiBroadcast::Piece final : public MpiPiece {
     }
   }
 
-  MpiBroadcast& operation_;
+  MessageBroadcast& operation_;
   std::size_t first_;
   std::size_t bytes_;
   std::size_t place_in_tree_;
@@ -183,9 +181,9 @@ class MpiBroadcast::Piece final : public MpiPiece {
   bool passed_on_ = false;
 };
 
-MpiBroadcast::MpiBroadcast(std::shared_ptr<MpiSet> set, std::vector<Fence> ready,
-                           std::span<const Slice> slices, Rank root)
-    : MpiOperation(std::move(set), std::move(ready)), root_(static_cast<std::size_t>(root)) {
+MessageBroadcast::MessageBroadcast(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,
+                                   std::span<const Slice> slices, Rank root)
+    : MessageOperation(std::move(set), std::move(ready)), root_(static_cast<std::size_t>(root)) {
   for (const Slice& slice : slices) {
     output_.append(slice.output.data, slice.output.bytes());
     if (rank() == root_) input_.append(slice.input.data, slice.input.bytes());
@@ -193,7 +191,7 @@ MpiBroadcast::MpiBroadcast(std::shared_ptr<MpiSet> set, std::vector<Fence> ready
   stats_.packed_bytes = input_.bytes();
 }
 
-std::unique_ptr<MpiPiece> MpiBroadcast::next_piece() {
+std::unique_ptr<MessagePiece> MessageBroadcast::next_piece() {
   const std::size_t first = started_;
   if (first == output_.bytes()) return nullptr;
   started_ = std::min(output_.bytes(), first + limits().piece_bytes);
@@ -201,10 +199,10 @@ std::unique_ptr<MpiPiece> MpiBroadcast::next_piece() {
 }
 
 // Bytes [first, first + share) of what goes from each rank to each, as far as there are any.
-class MpiExchange::Piece final : public MpiPiece {
+class MessageExchange::Piece final : public MessagePiece {
  public:
-  Piece(MpiExchange& operation, std::size_t first)
-      : MpiPiece(operation), operation_(operation), first_(first) {}
+  Piece(MessageExchange& operation, std::size_t first)
+      : MessagePiece(operation), operation_(operation), first_(first) {}
 
   bool next() override {
     if (received_.empty()) {
@@ -217,7 +215,7 @@ class MpiExchange::Piece final : public MpiPiece {
   }
 
  private:
-  std::size_t length(const host::ByteSequence& sequence) const {
+  std::size_t length(const ByteSequence& sequence) const {
     const std::size_t total = sequence.bytes();
     return total > first_ ? std::min(operation_.share_, total - first_) : 0;
   }
@@ -225,7 +223,7 @@ class MpiExchange::Piece final : public MpiPiece {
   void receive_all() {
     received_.resize(size());
     for (std::size_t r = 0; r < size(); ++r) {
-      const host::ByteSequence& output = operation_.parcels_.from(r);
+      const ByteSequence& output = operation_.parcels_.from(r);
       const std::size_t bytes = length(output);
       if (r == rank() || bytes == 0) continue;
       received_[r] = place_for(output, first_, bytes);
@@ -236,10 +234,10 @@ class MpiExchange::Piece final : public MpiPiece {
   // Starts with the next rank, so that not all send to one at first.
   void send_all() {
     const std::byte* data = nullptr;
-    const host::ByteSequence* last = nullptr;
+    const ByteSequence* last = nullptr;
     for (std::size_t i = 1; i <= size(); ++i) {
       const std::size_t to = (rank() + i) % size();
-      const host::ByteSequence& input = operation_.parcels_.to(to);
+      const ByteSequence& input = operation_.parcels_.to(to);
       const std::size_t bytes = length(input);
       if (bytes == 0) continue;
       if (last != &input) data = packed(input, first_, bytes);
@@ -253,22 +251,22 @@ class MpiExchange::Piece final : public MpiPiece {
   }
 
   void take_in() {
-    const host::Stopwatch unpacking(operation_.stats_.unpacking);
+    const Stopwatch unpacking(operation_.stats_.unpacking);
     for (std::size_t r = 0; r < size(); ++r) {
-      const host::ByteSequence& output = operation_.parcels_.from(r);
+      const ByteSequence& output = operation_.parcels_.from(r);
       if (received_[r] != nullptr) output.copy_from(received_[r], first_, length(output));
     }
   }
 
-  MpiExchange& operation_;
+  MessageExchange& operation_;
   std::size_t first_;
   std::vector<std::byte*> received_;  // by sender
 };
 
-std::unique_ptr<MpiPiece> MpiExchange::next_piece() {
+std::unique_ptr<MessagePiece> MessageExchange::next_piece() {
   if (started_ >= parcels_.longest()) return nullptr;
   started_ += share_;
   return std::make_unique<Piece>(*this, started_ - share_);
 }
 
-}  // namespace hvd
+}  // namespace hvd::host

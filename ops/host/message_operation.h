@@ -1,0 +1,185 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/ports/collective.h"
+#include "ops/host/byte_sequence.h"
+#include "ops/host/message_set.h"
+#include "ops/host/reduce_batch.h"
+
+namespace hvd::host {
+
+class MessageOperation;
+
+// A part of an operation: messages, local work, messages and so on.
+class MessagePiece {
+ public:
+  explicit MessagePiece(MessageOperation& operation);
+  virtual ~MessagePiece() = default;
+  MessagePiece(const MessagePiece&) = delete;
+  MessagePiece& operator=(const MessagePiece&) = delete;
+
+  // True when all that was posted has moved.
+  bool arrived() { return messages_->arrived(); }
+  // Requires: arrived(). Does the local work that follows and posts the next messages; false when
+  // there are none and the piece is done.
+  virtual bool next() = 0;
+  // Gives up; false if the link still uses memory of the piece.
+  bool withdraw() noexcept { return messages_->withdraw(); }
+
+ protected:
+  // To and from a rank of the set; nothing moves if there are no bytes. Messages of one stage
+  // between two ranks arrive in the order in which pieces post them.
+  void send(std::size_t to, const std::byte* data, std::size_t bytes, std::uint32_t stage);
+  void receive(std::size_t from, std::byte* data, std::size_t bytes, std::uint32_t stage);
+  std::byte* scratch(std::size_t bytes) { return scratch_.take(bytes); }
+  // [first, first + bytes) of a sequence in one region: where it stands, or a copy.
+  const std::byte* packed(const ByteSequence& input, std::size_t first, std::size_t bytes);
+  // Where to put it together: where it stands, or in scratch memory; then it has to be unpacked.
+  std::byte* place_for(const ByteSequence& output, std::size_t first, std::size_t bytes);
+  void unpack(const std::byte* from, const ByteSequence& output, std::size_t first,
+              std::size_t bytes);
+  std::size_t size() const noexcept;
+  std::size_t rank() const noexcept;
+
+  OperationStats& stats_;
+
+ private:
+  const MessageSet& set_;
+  std::uint64_t operation_;
+  Scratch scratch_;  // outlives the messages
+  std::unique_ptr<Messages> messages_;
+};
+
+// An operation is a row of pieces, a few of which are on their way at a time. On all ranks they
+// start in one order, and none enters a stage before those in front of it have.
+class MessageOperation : public Operation {
+ public:
+  MessageOperation(std::shared_ptr<MessageSet> set, std::vector<Fence> ready);
+  // Withdraws it. What the link still uses of the operation's own memory is left to it; whoever
+  // wants that of tensors kept calls withdraw() before.
+  ~MessageOperation() override;
+  MessageOperation(const MessageOperation&) = delete;
+  MessageOperation& operator=(const MessageOperation&) = delete;
+
+  bool advance() final;
+  // If it was not finished, the set is not usable any more.
+  bool withdraw() noexcept final;
+  OperationStats stats() const final { return stats_; }
+
+ protected:
+  // nullptr after the last one.
+  virtual std::unique_ptr<MessagePiece> next_piece() = 0;
+
+  OperationStats stats_;
+
+  const MessageLimits& limits() const noexcept { return set_->shared().link->limits(); }
+  std::size_t size() const noexcept { return set_->size(); }
+  std::size_t rank() const noexcept { return set_->rank(); }
+
+ private:
+  friend class MessagePiece;
+  bool move_pieces();
+  bool start_pieces();
+  void finish();
+
+  std::shared_ptr<MessageSet> set_;
+  std::vector<Fence> ready_;
+  std::uint64_t number_;
+  struct Running {
+    std::unique_ptr<MessagePiece> piece;
+    int stage = 0;  // how often it has posted
+  };
+  std::deque<Running> pieces_;
+  bool all_started_ = false;
+  bool finished_ = false;
+};
+
+// From the root along a binomial tree, piece by piece.
+class MessageBroadcast final : public MessageOperation {
+ public:
+  MessageBroadcast(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,
+                   std::span<const Slice> slices, Rank root);
+
+ protected:
+  std::unique_ptr<MessagePiece> next_piece() override;
+
+ private:
+  class Piece;
+
+  std::size_t root_;
+  ByteSequence input_;  // on the root
+  ByteSequence output_;
+  std::size_t started_ = 0;  // bytes of the pieces before the next one
+};
+
+// From every rank straight to every other one, piece by piece.
+class MessageExchange final : public MessageOperation {
+ public:
+  // GatherSlices or ExchangeSlices.
+  template <typename Slices>
+  MessageExchange(std::shared_ptr<MessageSet> set, std::vector<Fence> ready, const Slices& slices)
+      : MessageOperation(std::move(set), std::move(ready)),
+        parcels_(slices, rank(), size()),
+        share_(std::max<std::size_t>(1, limits().piece_bytes / size())) {
+    stats_.packed_bytes = parcels_.bytes();
+  }
+
+ protected:
+  std::unique_ptr<MessagePiece> next_piece() override;
+
+ private:
+  class Piece;
+
+  const Parcels parcels_;
+  const std::size_t share_;  // bytes of each that make a piece
+  std::size_t started_ = 0;  // bytes of each in the pieces before the next one
+};
+
+// See MessageCollective. Requires: slices of one dtype, and not Adasum.
+class MessageAllReduce final : public MessageOperation {
+ public:
+  MessageAllReduce(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,
+                   std::span<const Slice> slices, const Reduction& reduction);
+
+ protected:
+  std::unique_ptr<MessagePiece> next_piece() override;
+
+ private:
+  class Piece;
+  class WholePiece;
+  class ScatteredPiece;
+
+  std::unique_ptr<ReduceBatch> batch_;
+  bool small_;
+  std::size_t piece_bytes_;
+  std::size_t started_ = 0;  // bytes of the pieces before the next one
+};
+
+// See MessageCollective. Requires: slices of one dtype whose parts add up.
+class MessageReduceScatter final : public MessageOperation {
+ public:
+  MessageReduceScatter(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,
+                       std::span<const ScatterSlice> slices, const Reduction& reduction);
+
+ protected:
+  std::unique_ptr<MessagePiece> next_piece() override;
+
+ private:
+  class Piece;
+
+  Reduction reduction_;
+  DType dtype_ = DType::kF32;
+  std::vector<ByteSequence> inputs_;  // what this rank contributes to the part of each rank
+  ByteSequence output_;
+  std::size_t longest_ = 0;  // bytes of the longest part
+  std::size_t share_;        // bytes of each part that make a piece
+  std::size_t started_ = 0;  // bytes of each part in the pieces before the next one
+};
+
+}  // namespace hvd::host

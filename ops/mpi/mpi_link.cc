@@ -1,0 +1,146 @@
+#include "ops/mpi/mpi_link.h"
+
+#include <algorithm>
+#include <climits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace hvd {
+namespace {
+
+constexpr int kGuaranteed = 32767;  // the least MPI_TAG_UB: MPI 4.0, section 9.1.2
+constexpr std::size_t kUsual = 4;   // messages of one owner: one allocation
+
+// MPI takes back neither a send nor a receive that has met one.
+class MpiMessages final : public host::Messages {
+ public:
+  MpiMessages(MpiCommunicator& communicator, const MpiTags& tags)
+      : communicator_(communicator), tags_(tags) {
+    posted_.reserve(kUsual);
+  }
+  ~MpiMessages() override {
+    if (!withdraw()) MpiEnvironment::instance().note_failure();
+  }
+
+  void send(Rank to, const host::MessageKey& key, std::span<const std::byte> data) override {
+    const auto bytes = static_cast<int>(data.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(
+        MPI_Isend(data.data(), bytes, MPI_BYTE, to, tags_.tag(key), communicator_.data(), &request),
+        "MPI_Isend");
+    posted_.push_back({request, false, bytes});
+  }
+  void receive(Rank from, const host::MessageKey& key, std::span<std::byte> data) override {
+    const auto bytes = static_cast<int>(data.size());
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Irecv(data.data(), bytes, MPI_BYTE, from, tags_.tag(key), communicator_.data(),
+                        &request),
+              "MPI_Irecv");
+    posted_.push_back({request, true, bytes});
+  }
+  bool arrived() override;
+  bool complete() const noexcept override { return complete_; }
+  bool withdraw() noexcept override;
+
+ private:
+  struct Posted {
+    MPI_Request request;
+    bool receives;
+    int bytes;
+  };
+  void note_length(const Posted& posted, const MPI_Status& status);
+
+  MpiCommunicator& communicator_;
+  const MpiTags& tags_;
+  std::vector<Posted> posted_;
+  bool complete_ = true;
+};
+
+bool MpiMessages::arrived() {
+  while (!posted_.empty()) {
+    int done = 0;
+    MPI_Status status;
+    check_mpi(MPI_Test(&posted_.back().request, &done, &status), "MPI_Test");
+    if (done == 0) return false;
+    note_length(posted_.back(), status);
+    posted_.pop_back();
+    communicator_.note_progress();
+  }
+  return true;
+}
+
+void MpiMessages::note_length(const Posted& posted, const MPI_Status& status) {
+  if (!posted.receives) return;
+  int arrived = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &arrived), "MPI_Get_count");
+  if (arrived != posted.bytes) complete_ = false;
+}
+
+bool MpiMessages::withdraw() noexcept {
+  if (posted_.empty()) return true;
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0) return true;  // nothing moves any more
+  std::erase_if(posted_, [](Posted& each) {
+    int done = 0;
+    if (each.receives) MPI_Cancel(&each.request);
+    return MPI_Test(&each.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
+  });
+  return posted_.empty();
+}
+
+int greatest_tag(const MpiCommunicator& communicator) {
+  int* value = nullptr;
+  int found = 0;
+  check_mpi(MPI_Comm_get_attr(communicator.data(), MPI_TAG_UB, static_cast<void*>(&value), &found),
+            "MPI_Comm_get_attr");
+  return found != 0 ? *value : 0;
+}
+
+}  // namespace
+
+MpiTags::MpiTags(int upper_bound) : labels_(upper_bound / kReserved - 1) {
+  if (upper_bound >= kGuaranteed) return;
+  throw UnsupportedError("this MPI has tags up to " + std::to_string(upper_bound) +
+                         " (MPI_TAG_UB); at least " + std::to_string(kGuaranteed) +
+                         " are expected");
+}
+
+MpiMessageLink::MpiMessageLink(std::shared_ptr<MpiCommunicator> communicator,
+                               host::MessageLimits limits)
+    : communicator_(std::move(communicator)),
+      limits_(limits),
+      tags_(greatest_tag(*communicator_)),
+      outbox_(communicator_, communicator_->data()),
+      inbox_(communicator_, communicator_->data(), MPI_ANY_SOURCE,
+             static_cast<int>(MpiTag::kNote)) {
+  limits_.operations = MpiTags::kWindow;
+  if (std::max(limits.piece_bytes, limits.small_bytes) <= INT_MAX) return;
+  throw InvalidArgumentError("messages of up to " +
+                             std::to_string(std::max(limits.piece_bytes, limits.small_bytes)) +
+                             " bytes: MPI counts up to " + std::to_string(INT_MAX));
+}
+
+std::unique_ptr<host::Messages> MpiMessageLink::messages() {
+  return std::make_unique<MpiMessages>(*communicator_, tags_);
+}
+
+std::optional<Message> MpiMessageLink::hear() {
+  auto arrival = inbox_.poll();
+  if (!arrival) return std::nullopt;
+  communicator_->note_progress();
+  return std::move(arrival->message);
+}
+
+void MpiMessageLink::open_set(std::uint64_t key) {
+  if (labels_.insert(tags_.label(key)).second) return;
+  throw UnsupportedError(
+      "a process set would share its MPI tags with one that still exists (tags up to MPI_TAG_UB "
+      "tell " +
+      std::to_string(tags_.labels()) + " sets apart): remove older sets");
+}
+
+}  // namespace hvd

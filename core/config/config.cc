@@ -159,7 +159,7 @@ const std::array kSettings = {
     setting<kEqual, kinds::kCpuOperations, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS",
         "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "
-        "always by MPI"),
+        "always by MPI; tcp = over TCP, except inside the hosts of a job that has several"),
     setting<kEqual, kinds::kGpuOperations, &Config::gpu_operations>(
         "HVD_GPU_OPERATIONS",
         "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; ipc = through each "

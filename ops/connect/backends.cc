@@ -11,7 +11,9 @@
 #include "ops/connect/meeting.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
+#include "ops/host/message_collective.h"
 #include "ops/net/tcp_control_plane.h"
+#include "ops/net/tcp_link.h"
 #include "ops/self/self_backend.h"
 #include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
@@ -35,33 +37,39 @@ std::vector<Rank> remote_ranks(const Placement& placement) {
   return remote;
 }
 
-// To the ranks of other hosts: over TCP, or by MPI's messages if the user prefers them (where only
-// MPI's network connects the hosts). `bell`: of this host's control plane, if it has one.
-std::unique_ptr<ControlPlane> make_remote_plane(MpiLink& link, const Placement& placement,
-                                                const Config& config, const Doorbell* bell,
-                                                TimePoint deadline) {
-  if (config.control_plane == "mpi") {
-    return link.make_control_plane(placement, remote_ranks(placement));
-  }
-  const AllGather all_gather = [&link](const std::string& mine, TimePoint limit) {
-    return link.all_gather(mine, limit);
-  };
-  return connect_hosts(placement, config, bell, all_gather, deadline);
-}
+struct ControlPlanes {
+  std::unique_ptr<ControlPlane> whole;
+  TcpControlPlane* tcp = nullptr;  // in it
+};
 
-std::unique_ptr<ControlPlane> make_control_plane(MpiLink& link, const HostTopology& here,
-                                                 const Config& config, const HostSharing& host,
-                                                 TimePoint deadline) {
+// Inside this host through shared memory; to the ranks of other hosts over TCP, or by MPI's
+// messages if the user prefers them (where only MPI's network connects the hosts).
+ControlPlanes make_control_plane(MpiLink& link, const HostTopology& here, const Config& config,
+                                 const HostSharing& host, TimePoint deadline) {
   const Placement& placement = here.placement;
+  ControlPlanes made;
   std::unique_ptr<ControlPlane> local;
   if (host.memory != nullptr) {
     local = std::make_unique<ShmControlPlane>(placement, host.memory, host.processes);
   }
-  if (placement.hosts() == 1) return local;
-  const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
-  auto remote = make_remote_plane(link, placement, config, bell, deadline);
-  if (local == nullptr) return remote;
-  return std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
+  std::unique_ptr<ControlPlane> remote;
+  if (placement.hosts() > 1 && config.control_plane == "mpi") {
+    remote = link.make_control_plane(placement, remote_ranks(placement));
+  } else if (placement.hosts() > 1 || config.cpu_operations == "tcp") {
+    const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
+    const AllGather all_gather = [&link](const std::string& mine, TimePoint limit) {
+      return link.all_gather(mine, limit);
+    };
+    auto tcp = connect_hosts(placement, config, bell, all_gather, deadline);
+    made.tcp = tcp.get();
+    remote = std::move(tcp);
+  }
+  if (local != nullptr && remote != nullptr) {
+    made.whole = std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
+  } else {
+    made.whole = local != nullptr ? std::move(local) : std::move(remote);
+  }
+  return made;
 }
 
 // Among the ranks of this host.
@@ -73,9 +81,15 @@ std::unique_ptr<Collective> make_shm_collective(const HostTopology& here, HostSh
                                          ArenaFiles(std::move(host.arena_files), place));
 }
 
+// Tensors between any two ranks over TCP. `plane` must outlive it.
+std::unique_ptr<Collective> make_tcp_collective(TcpControlPlane& plane) {
+  return std::make_unique<host::MessageCollective>(std::make_shared<TcpLink>(plane));
+}
+
 // How tensors move in a job with MPI.
 std::unique_ptr<Collective> make_collective(MpiLink& link, const HostTopology& here,
-                                            const Config& config, HostSharing host) {
+                                            const Config& config, HostSharing host,
+                                            TcpControlPlane* tcp) {
   const Placement& placement = here.placement;
   std::unique_ptr<Collective> local;
   if (here.shm) local = make_shm_collective(here, std::move(host));
@@ -83,7 +97,13 @@ std::unique_ptr<Collective> make_collective(MpiLink& link, const HostTopology& h
   const HierOptions options = {.all_reduce = config.hierarchical_allreduce,
                                .all_gather = config.hierarchical_allgather,
                                .rank_order = config.deterministic};
-  auto flat = link.make_collective();
+  const bool over_tcp = config.cpu_operations == "tcp";
+  if (over_tcp && tcp == nullptr) {
+    throw InvalidArgumentError(
+        "HOROVOD_CPU_OPERATIONS=tcp needs connections of its own between the hosts, which "
+        "HVD_CONTROL_PLANE=mpi rules out: unset one of them");
+  }
+  auto flat = over_tcp ? make_tcp_collective(*tcp) : link.make_collective();
   if (placement.hosts() == 1 || (!options.all_reduce && !options.all_gather)) return flat;
   return HierCollective::make(std::move(flat), std::move(local), placement.rank, placement.host_of,
                               options);
@@ -150,8 +170,9 @@ Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Te
   const HostTopology here = meet(*link, config, arguments, deadline);
   HostSharing host = share_host(*link, here, memory_needs(here), deadline);
   Ports ports;
-  ports.control = make_control_plane(*link, here, config, host, deadline);
-  ports.collectives.push_back(make_collective(*link, here, config, std::move(host)));
+  ControlPlanes control = make_control_plane(*link, here, config, host, deadline);
+  ports.control = std::move(control.whole);
+  ports.collectives.push_back(make_collective(*link, here, config, std::move(host), control.tcp));
   add_gpus(ports, *link, here, config, deadline);
   ports.mpi_threads = link->threads_supported();
   ports.ended = [module = library.module](bool in_error) { module->job_ended(in_error); };
@@ -182,7 +203,8 @@ Ports connect_by_rendezvous(const LaunchInfo& launch, const Meeting& meeting, Co
                            "hvdrun -H host:slots,...");
   }
   if (!here.shm) {
-    throw UnsupportedError("HOROVOD_CPU_OPERATIONS=mpi, but " + launch.launcher +
+    throw UnsupportedError("HOROVOD_CPU_OPERATIONS=" + config.cpu_operations + ", but " +
+                           launch.launcher +
                            " started this process without MPI: leave it alone, or use mpirun or "
                            "hvdrun --mpi");
   }
@@ -235,7 +257,7 @@ std::vector<BackendInfo> backends() {
   std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
       {"shm", true, "messages between the ranks of a host; tensors where all ranks are on one"},
-      {"tcp", true, "control messages between hosts"},
+      {"tcp", true, "messages between hosts; tensors with HOROVOD_CPU_OPERATIONS=tcp"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
   const auto of_gpus = gpu_backends(nccl_library());

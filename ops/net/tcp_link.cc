@@ -1,6 +1,7 @@
 #include "ops/net/tcp_link.h"
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -64,11 +65,23 @@ TcpLink::TcpLink(TcpControlPlane& plane, const host::MessageLimits& limits)
                         std::strerror(errno));
   }
   for (int r = 0; r < size(); ++r) peers_.push_back(std::make_unique<Peer>());
+  connect_to_self();
   plane_.watch(epoll_.get());
 }
 
 TcpLink::~TcpLink() {
   plane_.forget(epoll_.get());
+}
+
+void TcpLink::connect_to_self() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw InternalError(std::string("cannot poll the connections, socketpair: ") +
+                        std::strerror(errno));
+  }
+  peer(rank()).opened = true;
+  take_connection({rank(), false, TcpDescriptor(ends[0]), {}});
+  take_connection({rank(), true, TcpDescriptor(ends[1]), {}});
 }
 
 std::unique_ptr<host::Messages> TcpLink::messages() {
@@ -163,7 +176,9 @@ bool TcpLink::progress(TimePoint now) {
 }
 
 void TcpLink::poll() {
-  take_connections();
+  for (TcpNetwork::Data& each : plane_.take_data()) {
+    each.socket ? take_connection(std::move(each)) : lose(each.peer, std::move(each.why));
+  }
   for (Rank r = 0; r < size(); ++r) write(r);
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
@@ -179,23 +194,14 @@ void TcpLink::poll() {
   }
 }
 
-void TcpLink::take_connections() {
-  for (TcpNetwork::Data& each : plane_.take_data()) {
-    if (!each.socket) {
-      lose(each.peer, std::move(each.why));
-      continue;
-    }
-    Peer& other = peer(each.peer);
-    last_moved_ = Clock::now();
-    epoll_event event{each.incoming ? EPOLLIN : 0u, {.u64 = tag_of(each.peer, each.incoming)}};
-    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, each.socket.get(), &event);
-    if (each.incoming) {
-      other.watches_reading = true;
-      other.incoming = std::move(each.socket);
-    } else {
-      other.outgoing = std::move(each.socket);
-    }
-  }
+void TcpLink::take_connection(TcpNetwork::Data connection) {
+  Peer& other = peer(connection.peer);
+  last_moved_ = Clock::now();
+  const bool incoming = connection.incoming;
+  epoll_event event{incoming ? EPOLLIN : 0u, {.u64 = tag_of(connection.peer, incoming)}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event);
+  if (incoming) other.watches_reading = true;
+  (incoming ? other.incoming : other.outgoing) = std::move(connection.socket);
 }
 
 void TcpLink::write(Rank to) {

@@ -69,9 +69,10 @@ class TcpLink final : public host::MessageLink {
   void withdraw(const TcpOutstanding& owner) noexcept;
   void throw_if_lost(const TcpOutstanding& owner) const;
 
+  void connect_to_self();
   // Moves what can be moved now.
   void poll();
-  void take_connections();
+  void take_connection(TcpNetwork::Data connection);
   void write(Rank to);
   void read(Rank from, bool is_over);
   void report_end_if_awaited(Rank from);

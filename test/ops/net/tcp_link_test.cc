@@ -15,6 +15,7 @@ using host::MessageKey;
 using host::Messages;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::RawSocket;
 using test::TcpDoors;
 using test::text_message;
 using testing::HasSubstr;
@@ -90,6 +91,16 @@ TEST_F(TcpLinks, TellMessagesApartByTheirKeysAndKeepTheOrderOfEqualOnes) {
   for (const int i : {3, 0, 1, 2}) receives->receive(0, keys[i], received[i]);
   EXPECT_TRUE(until([&] { return receives->arrived(); }));
   for (int i = 0; i < 4; ++i) EXPECT_EQ(received[i], data[i]) << i;
+}
+
+TEST_F(TcpLinks, MoveMessagesOfARankToItself) {
+  const Bytes sent = numbered(3'000'000);
+  Bytes received(sent.size());
+  const auto messages = links_[0]->messages();
+  messages->send(0, {1, 1, 0}, sent);
+  messages->receive(0, {1, 1, 0}, received);
+  EXPECT_TRUE(until([&] { return messages->arrived(); }));
+  EXPECT_EQ(received, sent);
 }
 
 // Otherwise a rank that is behind would need memory without bound.
@@ -291,6 +302,76 @@ TEST_F(TcpLinks, RingWhoSleepsOnceNothingMovedForAWhile) {
     links_[1]->end_work();
     sender.join();
   }
+}
+
+// Rank 0 has a link; rank 1 is what a test makes of it.
+class TcpLinkPeers : public testing::Test {
+ protected:
+  RawSocket impersonate(const JobKey& key) const {
+    return test::impersonate(1, 0, world_.endpoints[0], key, HandshakeService::kData);
+  }
+  // A header as a rank writes it.
+  static Bytes header(std::uint32_t kind, std::uint64_t bytes) {
+    Bytes written;
+    ByteWriter out(written);
+    out.put(std::uint64_t{1});
+    out.put(std::uint64_t{1});
+    out.put(std::uint32_t{0});
+    out.put(kind);
+    out.put(bytes);
+    return written;
+  }
+  std::string loss() {
+    try {
+      EXPECT_TRUE(until([&] { return receives_->arrived(); }));
+      ADD_FAILURE() << "nothing was lost";
+    } catch (const LostRankError& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  TcpDoors world_{2};
+  std::unique_ptr<TcpControlPlane> plane_ = world_.plane(0);
+  TcpLink link_{*plane_};
+  Bytes received_ = Bytes(100);
+  std::unique_ptr<Messages> receives_ = [this] {
+    auto messages = link_.messages();
+    messages->receive(1, {1, 1, 0}, received_);
+    return messages;
+  }();
+};
+
+TEST_F(TcpLinkPeers, AreRefusedWithoutTheKeyAndDisturbNobody) {
+  EXPECT_TRUE(impersonate(draw_key()).is_closed());
+  RawSocket rank = impersonate(world_.key);
+  EXPECT_TRUE(impersonate(world_.key).is_closed()) << "there is one already";
+  rank.write(header(1, 100));
+  rank.write(numbered(100));
+  rank.write(Bytes(1, std::byte{1}));
+  EXPECT_TRUE(until([&] { return receives_->arrived(); }));
+  EXPECT_EQ(received_, numbered(100));
+}
+
+TEST_F(TcpLinkPeers, AreLostByNameWhenWhatTheySendIsMalformed) {
+  RawSocket rank = impersonate(world_.key);
+  rank.write(Bytes(64, std::byte{0x77}));
+  EXPECT_THAT(loss(), testing::AllOf(HasSubstr("rank 1 on host node1"),
+                                     HasSubstr("unknown kind of message")));
+}
+
+TEST_F(TcpLinkPeers, AreLostByNameWhenTheyAnnounceTooMuch) {
+  RawSocket rank = impersonate(world_.key);
+  rank.write(header(2, std::uint64_t{1} << 60));
+  EXPECT_THAT(loss(), HasSubstr("message too long"));
+}
+
+TEST_F(TcpLinkPeers, ThatStopInAHeaderHoldUpNothingElseAndAreLostWhenTheyGo) {
+  RawSocket rank = impersonate(world_.key);
+  rank.write(std::span<const std::byte>(header(1, 100)).first(10));
+  EXPECT_FALSE(until([&] { return receives_->arrived(); }, milliseconds(50)));
+  rank.close();
+  EXPECT_THAT(loss(), HasSubstr("closed in the middle of a message"));
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ namespace hvd {
 namespace {
 
 constexpr std::size_t kLongestReason = 1'000;  // bytes
+// How long nobody may serve the network before the thread watches it again.
+constexpr Duration kUnwatched = std::chrono::milliseconds(5);
 
 // What the thread was woken by.
 enum Source : std::uint64_t { kWake, kNetwork, kData };
@@ -57,13 +59,16 @@ TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
       doorbell_(bell != nullptr ? *bell : Doorbell(own_bell_)),
       wake_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
       sources_(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      network_(placement, std::move(door.listeners), std::move(endpoints), key, link_timeout) {
+      network_(placement, std::move(door.listeners), std::move(endpoints), key, link_timeout),
+      network_descriptor_(network_.descriptor()) {
   change_source(sources_.get(), EPOLL_CTL_ADD, wake_.get(), kWake, EPOLLIN);
-  change_source(sources_.get(), EPOLL_CTL_ADD, network_.descriptor(), kNetwork, EPOLLIN);
+  change_source(sources_.get(), EPOLL_CTL_ADD, network_.descriptor(), kNetwork,
+                EPOLLIN | EPOLLONESHOT);
   thread_ = start_engine_thread([this] { run(); });
 }
 
 TcpControlPlane::~TcpControlPlane() {
+  TcpControlPlane::prepare_sleep();  // the thread does the rest
   {
     MutexLock lock(mutex_);
     network_.part(TcpFrameKind::kGoodbye, {});
@@ -115,8 +120,9 @@ bool TcpControlPlane::serve_once() {
   int timeout = 0;
   {
     MutexLock lock(mutex_);
-    if (stop_) return false;
+    if (stop_ || broken_) return false;
     wakes_at_ = network_.next_deadline();
+    if (!armed_) wakes_at_ = std::min(wakes_at_, Clock::now() + kUnwatched);
     timeout = milliseconds_until(wakes_at_);
   }
   std::array<epoll_event, 3> ready;
@@ -126,18 +132,34 @@ bool TcpControlPlane::serve_once() {
     eventfd_t ignored = 0;
     if (source == kWake) eventfd_read(wake_.get(), &ignored);
     if (source == kData) doorbell_.ring();
+    if (source == kNetwork) armed_ = false;
   }
   MutexLock lock(mutex_);
   network_.serve();
   report_events();
   changed_.notify_all();
+  if (!armed_ && !polled_.exchange(false)) arm_network();
   return true;
+}
+
+void TcpControlPlane::arm_network() noexcept {
+  armed_ = true;
+  arm(network_descriptor_, kNetwork);
+}
+
+std::optional<Duration> TcpControlPlane::poll_interval() const {
+  return kPollInterval;
+}
+
+std::optional<Duration> TcpControlPlane::prepare_sleep() {
+  polled_ = false;
+  if (!armed_) arm_network();
+  return std::nullopt;
 }
 
 void TcpControlPlane::break_down(std::exception_ptr why) noexcept {
   MutexLock lock(mutex_);
   broken_ = std::move(why);
-  ++waiting_;
   doorbell_.ring();
   changed_.notify_all();
 }
@@ -168,8 +190,8 @@ void TcpControlPlane::after_call() {
 }
 
 void TcpControlPlane::report_events() {
-  const std::size_t count = network_.events().size() + (broken_ ? 1 : 0);
-  bool rings = waiting_.exchange(count, std::memory_order_release) < count;
+  const std::size_t count = network_.events().size();
+  bool rings = std::exchange(waiting_, count) < count;
   const std::size_t data = network_.data().size();
   rings |= data_waiting_.exchange(data, std::memory_order_release) < data;
   if (rings) doorbell_.ring();
@@ -199,9 +221,13 @@ void TcpControlPlane::watch(int descriptor) {
   change_source(sources_.get(), EPOLL_CTL_ADD, descriptor, kData, EPOLLONESHOT);
 }
 
-void TcpControlPlane::arm(int descriptor) noexcept {
-  epoll_event event{EPOLLIN | EPOLLONESHOT, {.u64 = kData}};
+void TcpControlPlane::arm(int descriptor, std::uint64_t source) noexcept {
+  epoll_event event{EPOLLIN | EPOLLONESHOT, {.u64 = source}};
   epoll_ctl(sources_.get(), EPOLL_CTL_MOD, descriptor, &event);
+}
+
+void TcpControlPlane::arm(int descriptor) noexcept {
+  arm(descriptor, kData);
 }
 
 void TcpControlPlane::forget(int descriptor) noexcept {
@@ -219,14 +245,27 @@ void TcpControlPlane::send(Rank to, std::span<const std::byte> message) {
 }
 
 std::optional<Message> TcpControlPlane::poll() {
-  if (waiting_.load(std::memory_order_acquire) == 0) return std::nullopt;
+  polled_.store(true, std::memory_order_relaxed);
   MutexLock lock(mutex_);
-  if (network_.events().empty()) throw_if_broken();
+  if (network_.events().empty()) serve_here();
+  if (network_.events().empty()) return std::nullopt;
   TcpNetwork::Event event = std::move(network_.events().front());
   network_.events().pop_front();
-  waiting_.store(network_.events().size() + (broken_ ? 1 : 0), std::memory_order_release);
+  waiting_ = network_.events().size();
   if (event.lost) throw LostRankError(event.from, event.why);
   return Message{event.from, std::move(event.message)};
+}
+
+void TcpControlPlane::serve_here() {
+  throw_if_broken();
+  try {
+    network_.serve();
+  } catch (...) {
+    broken_ = std::current_exception();
+    throw_if_broken();
+  }
+  waiting_ = network_.events().size();  // who is here needs no ring
+  after_call();
 }
 
 void TcpControlPlane::abort(const Status& why) noexcept {

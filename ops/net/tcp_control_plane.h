@@ -31,14 +31,19 @@ struct TcpDoor {
 // UnsupportedError when it cannot listen at any of them.
 TcpDoor open_door(const std::string& interfaces);
 
-// Ranks of several hosts talk over TCP. A thread of its own serves the sockets and rings the
-// doorbell, so that the coordinator sleeps until there is something for it, and peers are answered
-// whatever the coordinator does. Two ranks connect when one of them sends the first message to the
-// other, or at the start by connect(). Connections for tensors come from here too (TcpLink), and
-// the thread watches them while nobody polls them. A peer whose connection ends without a goodbye,
-// that fails, or that cannot be reached, is lost: among ranks that never talked nobody notices.
+// Ranks of several hosts talk over TCP. Who polls serves the sockets: a hop from one thread to
+// another takes longer than the network. While nobody polls, a thread of its own serves them and
+// rings the doorbell, so that the coordinator sleeps until there is something for it, and peers are
+// answered whatever the coordinator does. Two ranks connect when one of them sends the first
+// message to the other, or at the start by connect(). Connections for tensors come from here too
+// (TcpLink), and the thread watches them while nobody polls them. A peer whose connection ends
+// without a goodbye, that fails, or that cannot be reached, is lost: among ranks that never talked
+// nobody notices.
 class TcpControlPlane final : public ControlPlane {
  public:
+  // For who does not sleep.
+  static constexpr Duration kPollInterval = std::chrono::microseconds(100);
+
   // `endpoints[r]` is what rank r's door says; `key` is the job's, which all ranks have and nobody
   // else. A host that acknowledges nothing for `link_timeout`, idle or not, is taken for gone.
   // Rings `bell`, which must outlive this object, or a doorbell of its own.
@@ -55,6 +60,8 @@ class TcpControlPlane final : public ControlPlane {
   // is gone vanishes.
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override;
+  std::optional<Duration> poll_interval() const override;
+  std::optional<Duration> prepare_sleep() override;
   Doorbell& doorbell() noexcept override { return doorbell_; }
   void abort(const Status& why) noexcept override;
 
@@ -75,6 +82,10 @@ class TcpControlPlane final : public ControlPlane {
   void run();
   // False once stop_.
   bool serve_once();
+  // By who polls.
+  void serve_here() HVD_REQUIRES(mutex_);
+  void arm_network() noexcept;
+  void arm(int descriptor, std::uint64_t source) noexcept;
   // What the thread cannot go on after is told by poll() and connect().
   void break_down(std::exception_ptr why) noexcept;
   void throw_if_broken() HVD_REQUIRES(mutex_);
@@ -92,11 +103,13 @@ class TcpControlPlane final : public ControlPlane {
   Mutex mutex_;
   std::condition_variable_any changed_;
   TcpNetwork network_ HVD_GUARDED_BY(mutex_);
+  const int network_descriptor_;
   TimePoint wakes_at_ HVD_GUARDED_BY(mutex_) = TimePoint::max();
   bool stop_ HVD_GUARDED_BY(mutex_) = false;
   std::exception_ptr broken_ HVD_GUARDED_BY(mutex_);  // the thread has ended with it
-  // Events for poll(); also when the thread has ended.
-  std::atomic<std::size_t> waiting_{0};
+  std::size_t waiting_ HVD_GUARDED_BY(mutex_) = 0;    // events for poll(), when it was last rung
+  std::atomic<bool> polled_{false};                   // since the thread looked last
+  std::atomic<bool> armed_{true};  // the thread wakes when the network has something
   std::atomic<std::size_t> data_waiting_{0};
   std::thread thread_;  // last: it uses the rest
 };

@@ -15,8 +15,6 @@
 namespace hvd {
 namespace {
 
-// What the other end answers comes within this time, or not soon: a wake costs 5 to 50 us.
-constexpr Duration kSpin = std::chrono::microseconds(200);
 // How often to look for notes while nothing here waits for any.
 constexpr Duration kLookInterval = std::chrono::milliseconds(5);
 
@@ -155,15 +153,14 @@ std::size_t TcpLink::unowned() const noexcept {
   return count;
 }
 
-void TcpLink::begin_work() noexcept {
-  ++work_;
-  last_moved_ = Clock::now();
-}
-
 std::optional<Duration> TcpLink::poll_interval(bool restless) const {
   if (work_ == 0 && !restless && unowned() == 0) return std::nullopt;
-  if (Clock::now() < last_moved_ + kSpin) return Duration::zero();
-  for (Rank r = 0; r < size(); ++r) watch(*peers_[static_cast<std::size_t>(r)], r);
+  return TcpControlPlane::kPollInterval;
+}
+
+std::optional<Duration> TcpLink::prepare_sleep(bool restless) {
+  if (!poll_interval(restless)) return std::nullopt;
+  for (Rank r = 0; r < size(); ++r) watch(peer(r), r);
   plane_.arm(epoll_.get());
   return std::nullopt;
 }
@@ -196,7 +193,6 @@ void TcpLink::poll() {
 
 void TcpLink::take_connection(TcpNetwork::Data connection) {
   Peer& other = peer(connection.peer);
-  last_moved_ = Clock::now();
   const bool incoming = connection.incoming;
   epoll_event event{incoming ? EPOLLIN : 0u, {.u64 = tag_of(connection.peer, incoming)}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event);
@@ -214,8 +210,6 @@ void TcpLink::write(Rank to) {
   if (!moved) {
     other.outgoing.reset();
     plane_.data_broke(to, why);
-  } else if (*moved) {
-    last_moved_ = Clock::now();
   }
 }
 
@@ -233,10 +227,7 @@ void TcpLink::read(Rank from, bool is_over) {
   for (Bytes& note : std::exchange(other.receives.notes(), {})) {
     notes_.push_back({from, std::move(note)});
   }
-  if (moved) {
-    if (*moved) last_moved_ = Clock::now();
-    return;
-  }
+  if (moved) return;
   other.incoming.reset();
   other.ended = true;
   report_end_if_awaited(from);
@@ -257,7 +248,7 @@ void TcpLink::lose(Rank rank, std::string why) {
   other.receives.fail(rank);
 }
 
-void TcpLink::watch(Peer& other, Rank rank) const {
+void TcpLink::watch(Peer& other, Rank rank) {
   const auto change = [this, rank](const TcpDescriptor& socket, bool& watched, bool wanted,
                                    bool incoming) {
     if (!socket || watched == wanted) return;

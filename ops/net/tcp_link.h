@@ -15,8 +15,8 @@
 namespace hvd {
 
 // Messages over TCP. A rank connects to another one when it first sends to it; each connection
-// carries one direction. Who calls moves the bytes, without a lock or another thread; where nothing
-// has moved for a while, the control plane's thread watches and rings the doorbell.
+// carries one direction. Who calls moves the bytes, without a lock or another thread; while it
+// sleeps, the control plane's thread watches and rings the doorbell.
 class TcpLink final : public host::MessageLink {
  public:
   // Pieces whose parts stay in a core's cache until they are reduced.
@@ -38,9 +38,10 @@ class TcpLink final : public host::MessageLink {
   std::optional<Message> hear() override;
   bool flush() override;
 
-  void begin_work() noexcept override;
+  void begin_work() noexcept override { ++work_; }
   void end_work() noexcept override { --work_; }
   std::optional<Duration> poll_interval(bool restless) const override;
+  std::optional<Duration> prepare_sleep(bool restless) override;
   bool progress(TimePoint now) override;
 
  private:
@@ -78,7 +79,7 @@ class TcpLink final : public host::MessageLink {
   void report_end_if_awaited(Rank from);
   void lose(Rank rank, std::string why);
   // Tells epoll what to look for until the next poll().
-  void watch(Peer& peer, Rank rank) const;
+  void watch(Peer& peer, Rank rank);
   std::size_t unowned() const noexcept;
 
   TcpControlPlane& plane_;
@@ -87,7 +88,6 @@ class TcpLink final : public host::MessageLink {
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
   std::deque<Message> notes_;
   int work_ = 0;
-  TimePoint last_moved_;
   TimePoint last_looked_;
 };
 

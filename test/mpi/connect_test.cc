@@ -79,7 +79,7 @@ TEST(Connect, AsksToBePolledOnlyWhileACollectiveRunsThatRingsNobody) {
   EXPECT_FALSE(collective().poll_interval().has_value()) << "idle";
   const bool one_host = here().local_size == here().size;
   if (one_host || read_config().control_plane != "mpi") {
-    EXPECT_FALSE(ports().control->poll_interval().has_value()) << "it rings";
+    EXPECT_FALSE(ports().control->prepare_sleep().has_value()) << "it rings";
   }
   const std::int64_t mine = 0;
   std::vector<std::int64_t> all(static_cast<std::size_t>(here().size));

@@ -275,7 +275,7 @@ TEST_F(TcpLinks, SayNothingOfARankThatLeavesWhenNothingIsAwaitedOfIt) {
 }
 
 // Sleeps as a coordinator does.
-TEST_F(TcpLinks, RingWhoSleepsOnceNothingMovedForAWhile) {
+TEST_F(TcpLinks, RingWhoSleeps) {
   const Bytes data = numbered(1000);
   Bytes received(data.size());
   for (std::uint64_t round = 0; round < 20; ++round) {
@@ -293,7 +293,7 @@ TEST_F(TcpLinks, RingWhoSleepsOnceNothingMovedForAWhile) {
     while (true) {
       const auto seen = planes_[1]->doorbell().rings();
       if (receives->arrived()) break;
-      const auto interval = links_[1]->poll_interval(false);
+      const auto interval = links_[1]->prepare_sleep(false);
       planes_[1]->doorbell().wait_until(seen, interval ? Clock::now() + *interval : deadline);
       if (!interval) ++turns;
       ASSERT_LT(Clock::now(), deadline) << "nobody rang";

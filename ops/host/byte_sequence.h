@@ -69,7 +69,7 @@ class Parcels {
   // Read, never written to.
   const ByteSequence& to(std::size_t rank) const { return inputs_[one_for_all() ? 0 : rank]; }
   const ByteSequence& from(std::size_t rank) const { return outputs_[rank]; }
-  std::size_t longest() const { return std::max(longest_of(inputs_), longest_of(outputs_)); }
+  std::size_t longest_to() const { return longest_of(inputs_); }
   // Of the inputs.
   std::size_t bytes() const;
 

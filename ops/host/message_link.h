@@ -18,11 +18,15 @@ namespace hvd::host {
 struct MessageKey {
   std::uint64_t set = 0;        // RankSet::key()
   std::uint64_t operation = 0;  // counted in the set, on all ranks alike
-  std::uint32_t stage = 0;      // of the operation; less than kMessageStages
+  std::uint32_t stage = 0;      // of the operation; less than kMessageStages - 1
   bool operator==(const MessageKey&) const = default;
 };
 
 inline constexpr std::uint32_t kMessageStages = 4;
+
+// Of the data of sends and receives, which must not wait for messages of operations that their
+// receiver has not started yet; nor must notes.
+inline constexpr MessageKey kTransferKey = {.stage = kMessageStages - 1};
 
 // Messages on their way, from and to memory of others, which must live until arrived() or
 // withdraw() says so. Ranks count in the world of the link. No call waits.

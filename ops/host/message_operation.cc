@@ -15,18 +15,6 @@ MessagePiece::MessagePiece(MessageOperation& operation)
       scratch_(set_.shared().pool),
       messages_(set_.shared().link->messages()) {}
 
-void MessagePiece::send(std::size_t to, const std::byte* data, std::size_t bytes,
-                        std::uint32_t stage) {
-  if (bytes == 0) return;
-  messages_->send(set_.world_rank(to), {set_.key(), operation_, stage}, {data, bytes});
-}
-
-void MessagePiece::receive(std::size_t from, std::byte* data, std::size_t bytes,
-                           std::uint32_t stage) {
-  if (bytes == 0) return;
-  messages_->receive(set_.world_rank(from), {set_.key(), operation_, stage}, {data, bytes});
-}
-
 const std::byte* MessagePiece::packed(const ByteSequence& input, std::size_t first,
                                       std::size_t bytes) {
   if (const std::byte* const place = input.whole(first, bytes)) return place;
@@ -49,21 +37,16 @@ void MessagePiece::unpack(const std::byte* from, const ByteSequence& output, std
   output.copy_from(from, first, bytes);
 }
 
-std::size_t MessagePiece::size() const noexcept {
-  return set_.size();
-}
-
-std::size_t MessagePiece::rank() const noexcept {
-  return set_.rank();
-}
-
-MessageOperation::MessageOperation(std::shared_ptr<MessageSet> set, std::vector<Fence> ready)
+MessageOperation::MessageOperation(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,
+                                   std::size_t rows)
     : set_(std::move(set)), ready_(std::move(ready)), number_(set_->begin_operation()) {
+  rows_.reserve(rows);
+  for (std::size_t number = 0; number < rows; ++number) rows_.push_back({number});
   set_->shared().link->begin_work();
 }
 
 MessageOperation::~MessageOperation() {
-  if (!MessageOperation::withdraw()) new std::deque<Running>(std::move(pieces_));
+  if (!MessageOperation::withdraw()) new std::vector<Row>(std::move(rows_));
 }
 
 bool MessageOperation::withdraw() noexcept {
@@ -73,8 +56,11 @@ bool MessageOperation::withdraw() noexcept {
     set_->abort();
     set_->shared().link->operation_failed();
   }
-  std::erase_if(pieces_, [](const Running& each) { return each.piece->withdraw(); });
-  return pieces_.empty();
+  std::erase_if(rows_, [](Row& row) {
+    std::erase_if(row.pieces, [](const Running& each) { return each.piece->withdraw(); });
+    return row.pieces.empty();
+  });
+  return rows_.empty();
 }
 
 void MessageOperation::finish() {
@@ -87,18 +73,29 @@ bool MessageOperation::advance() {
   if (finished_) return true;
   set_->throw_if_aborted();
   if (!all_reached(ready_) || !set_->may_post(number_)) return false;
-  while (move_pieces() || start_pieces()) {
+  // Until nothing moves in a row: one question is enough when nothing has come, and the next call
+  // asks about the next row.
+  while (!rows_.empty()) {
+    turn_ %= rows_.size();
+    Row& row = rows_[turn_];
+    bool moved = false;
+    while (move_pieces(row) || start_pieces(row)) moved = true;
+    if (row.all_started && row.pieces.empty()) {
+      rows_.erase(rows_.begin() + static_cast<std::ptrdiff_t>(turn_));
+      continue;
+    }
+    ++turn_;
+    if (!moved) return false;
   }
-  if (!all_started_ || !pieces_.empty()) return false;
   finish();
   return true;
 }
 
 // True if a piece moved.
-bool MessageOperation::move_pieces() {
+bool MessageOperation::move_pieces(Row& row) {
   bool moved = false;
   int limit = INT_MAX;  // the stage of the piece in front
-  for (auto each = pieces_.begin(); each != pieces_.end();) {
+  for (auto each = row.pieces.begin(); each != row.pieces.end();) {
     bool done = false;
     while (!done && each->stage < limit && each->piece->arrived()) {
       done = !each->piece->next();
@@ -106,7 +103,7 @@ bool MessageOperation::move_pieces() {
       moved = true;
     }
     if (done) {
-      each = pieces_.erase(each);
+      each = row.pieces.erase(each);
     } else {
       limit = each->stage;
       ++each;
@@ -116,14 +113,16 @@ bool MessageOperation::move_pieces() {
 }
 
 // True if a piece started.
-bool MessageOperation::start_pieces() {
-  if (all_started_ || pieces_.size() == limits().pieces) return false;
-  auto piece = next_piece();
+bool MessageOperation::start_pieces(Row& row) {
+  const auto takes_turn = [](const Running& each) { return each.piece->takes_turn(); };
+  const auto moving = std::ranges::count_if(row.pieces, takes_turn);
+  if (row.all_started || static_cast<std::size_t>(moving) == limits().pieces) return false;
+  auto piece = next_piece(row.number);
   if (piece == nullptr) {
-    all_started_ = true;
+    row.all_started = true;
     return false;
   }
-  pieces_.push_back({std::move(piece)});
+  row.pieces.push_back({std::move(piece)});
   return true;
 }
 
@@ -146,13 +145,14 @@ class MessageBroadcast::Piece final : public MessagePiece {
       }
       return true;
     }
-    if (place_in_tree_ != 0 && !passed_on_) {
-      send_to_children();
-      return true;
-    }
+    if (!passed_on_) send_to_children();
+    if (unpacked_) return false;
+    unpacked_ = true;
     unpack(data_, operation_.output_, first_, bytes_);
-    return false;
+    return true;
   }
+  // What waits for its children alone does not keep this rank from receiving more.
+  bool takes_turn() const override { return place_in_tree_ == 0 || !passed_on_; }
 
  private:
   // Ranks are counted from the root. The parent of a place is the place without its lowest bit.
@@ -179,6 +179,7 @@ class MessageBroadcast::Piece final : public MessagePiece {
   std::size_t place_in_tree_;
   const std::byte* data_ = nullptr;
   bool passed_on_ = false;
+  bool unpacked_ = false;
 };
 
 MessageBroadcast::MessageBroadcast(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,
@@ -191,46 +192,55 @@ MessageBroadcast::MessageBroadcast(std::shared_ptr<MessageSet> set, std::vector<
   stats_.packed_bytes = input_.bytes();
 }
 
-std::unique_ptr<MessagePiece> MessageBroadcast::next_piece() {
+std::unique_ptr<MessagePiece> MessageBroadcast::next_piece(std::size_t /*row*/) {
   const std::size_t first = started_;
   if (first == output_.bytes()) return nullptr;
   started_ = std::min(output_.bytes(), first + limits().piece_bytes);
   return std::make_unique<Piece>(*this, first, started_ - first);
 }
 
-// Bytes [first, first + share) of what goes from each rank to each, as far as there are any.
-class MessageExchange::Piece final : public MessagePiece {
+// Bytes [first, first + bytes) of what comes from one rank.
+class MessageExchange::ReceivedPiece final : public MessagePiece {
  public:
-  Piece(MessageExchange& operation, std::size_t first)
-      : MessagePiece(operation), operation_(operation), first_(first) {}
+  ReceivedPiece(MessageExchange& operation, std::size_t from, std::size_t first, std::size_t bytes)
+      : MessagePiece(operation),
+        output_(operation.parcels_.from(from)),
+        from_(from),
+        first_(first),
+        bytes_(bytes) {}
 
   bool next() override {
-    if (received_.empty()) {
-      receive_all();
-      send_all();
+    if (place_ == nullptr) {
+      place_ = place_for(output_, first_, bytes_);
+      receive(from_, place_, bytes_, 0);
       return true;
     }
-    take_in();
+    unpack(place_, output_, first_, bytes_);
     return false;
   }
 
  private:
-  std::size_t length(const ByteSequence& sequence) const {
-    const std::size_t total = sequence.bytes();
-    return total > first_ ? std::min(operation_.share_, total - first_) : 0;
+  const ByteSequence& output_;
+  std::size_t from_;
+  std::size_t first_;
+  std::size_t bytes_;
+  std::byte* place_ = nullptr;
+};
+
+// Bytes [first, first + share) of what goes to each rank, as far as there are any.
+class MessageExchange::SentPiece final : public MessagePiece {
+ public:
+  SentPiece(MessageExchange& operation, std::size_t first)
+      : MessagePiece(operation), operation_(operation), first_(first) {}
+
+  bool next() override {
+    if (sent_) return false;
+    send_all();
+    sent_ = true;
+    return true;
   }
 
-  void receive_all() {
-    received_.resize(size());
-    for (std::size_t r = 0; r < size(); ++r) {
-      const ByteSequence& output = operation_.parcels_.from(r);
-      const std::size_t bytes = length(output);
-      if (r == rank() || bytes == 0) continue;
-      received_[r] = place_for(output, first_, bytes);
-      receive(r, received_[r], bytes, 0);
-    }
-  }
-
+ private:
   // Starts with the next rank, so that not all send to one at first.
   void send_all() {
     const std::byte* data = nullptr;
@@ -238,8 +248,8 @@ class MessageExchange::Piece final : public MessagePiece {
     for (std::size_t i = 1; i <= size(); ++i) {
       const std::size_t to = (rank() + i) % size();
       const ByteSequence& input = operation_.parcels_.to(to);
-      const std::size_t bytes = length(input);
-      if (bytes == 0) continue;
+      if (input.bytes() <= first_) continue;
+      const std::size_t bytes = std::min(operation_.share_, input.bytes() - first_);
       if (last != &input) data = packed(input, first_, bytes);
       last = &input;
       if (to == rank()) {
@@ -250,23 +260,21 @@ class MessageExchange::Piece final : public MessagePiece {
     }
   }
 
-  void take_in() {
-    const Stopwatch unpacking(operation_.stats_.unpacking);
-    for (std::size_t r = 0; r < size(); ++r) {
-      const ByteSequence& output = operation_.parcels_.from(r);
-      if (received_[r] != nullptr) output.copy_from(received_[r], first_, length(output));
-    }
-  }
-
   MessageExchange& operation_;
   std::size_t first_;
-  std::vector<std::byte*> received_;  // by sender
+  bool sent_ = false;
 };
 
-std::unique_ptr<MessagePiece> MessageExchange::next_piece() {
-  if (started_ >= parcels_.longest()) return nullptr;
-  started_ += share_;
-  return std::make_unique<Piece>(*this, started_ - share_);
+// The last row is that of this rank, which sends: what others send meets a receive.
+std::unique_ptr<MessagePiece> MessageExchange::next_piece(std::size_t row) {
+  const std::size_t from = (rank() + 1 + row) % size();
+  const bool sends = from == rank();
+  const std::size_t bytes = sends ? parcels_.longest_to() : parcels_.from(from).bytes();
+  const std::size_t first = started_[row];
+  if (first >= bytes) return nullptr;
+  started_[row] = std::min(bytes, first + share_);
+  if (sends) return std::make_unique<SentPiece>(*this, first);
+  return std::make_unique<ReceivedPiece>(*this, from, first, started_[row] - first);
 }
 
 }  // namespace hvd::host

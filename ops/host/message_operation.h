@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,14 +28,20 @@ class MessagePiece {
   // Requires: arrived(). Does the local work that follows and posts the next messages; false when
   // there are none and the piece is done.
   virtual bool next() = 0;
+  // Whether it is one of those of its row of which a few are on their way at a time.
+  virtual bool takes_turn() const { return true; }
   // Gives up; false if the link still uses memory of the piece.
   bool withdraw() noexcept { return messages_->withdraw(); }
 
  protected:
-  // To and from a rank of the set; nothing moves if there are no bytes. Messages of one stage
-  // between two ranks arrive in the order in which pieces post them.
-  void send(std::size_t to, const std::byte* data, std::size_t bytes, std::uint32_t stage);
-  void receive(std::size_t from, std::byte* data, std::size_t bytes, std::uint32_t stage);
+  // To and from a rank of the set, also nothing. Messages of one stage between two ranks arrive in
+  // the order in which pieces post them.
+  void send(std::size_t to, const std::byte* data, std::size_t bytes, std::uint32_t stage) {
+    messages_->send(set_.world_rank(to), {set_.key(), operation_, stage}, {data, bytes});
+  }
+  void receive(std::size_t from, std::byte* data, std::size_t bytes, std::uint32_t stage) {
+    messages_->receive(set_.world_rank(from), {set_.key(), operation_, stage}, {data, bytes});
+  }
   std::byte* scratch(std::size_t bytes) { return scratch_.take(bytes); }
   // [first, first + bytes) of a sequence in one region: where it stands, or a copy.
   const std::byte* packed(const ByteSequence& input, std::size_t first, std::size_t bytes);
@@ -44,8 +49,8 @@ class MessagePiece {
   std::byte* place_for(const ByteSequence& output, std::size_t first, std::size_t bytes);
   void unpack(const std::byte* from, const ByteSequence& output, std::size_t first,
               std::size_t bytes);
-  std::size_t size() const noexcept;
-  std::size_t rank() const noexcept;
+  std::size_t size() const noexcept { return set_.size(); }
+  std::size_t rank() const noexcept { return set_.rank(); }
 
   OperationStats& stats_;
 
@@ -56,11 +61,13 @@ class MessagePiece {
   std::unique_ptr<Messages> messages_;
 };
 
-// An operation is a row of pieces, a few of which are on their way at a time. On all ranks they
-// start in one order, and none enters a stage before those in front of it have.
+// An operation is one or more rows of pieces, of each of which a few are on their way at a time. In
+// a row they start in order, and none enters a stage before those in front of it have. Between
+// rows, and between operations, nothing is in order: what keeps that free of deadlock over a link
+// that has one stream for each pair of ranks is in ops/README.md.
 class MessageOperation : public Operation {
  public:
-  MessageOperation(std::shared_ptr<MessageSet> set, std::vector<Fence> ready);
+  MessageOperation(std::shared_ptr<MessageSet> set, std::vector<Fence> ready, std::size_t rows = 1);
   // Withdraws it. What the link still uses of the operation's own memory is left to it; whoever
   // wants that of tensors kept calls withdraw() before.
   ~MessageOperation() override;
@@ -74,7 +81,7 @@ class MessageOperation : public Operation {
 
  protected:
   // nullptr after the last one.
-  virtual std::unique_ptr<MessagePiece> next_piece() = 0;
+  virtual std::unique_ptr<MessagePiece> next_piece(std::size_t row) = 0;
 
   OperationStats stats_;
 
@@ -84,19 +91,24 @@ class MessageOperation : public Operation {
 
  private:
   friend class MessagePiece;
-  bool move_pieces();
-  bool start_pieces();
+  struct Running {
+    std::unique_ptr<MessagePiece> piece;
+    int stage = 0;  // how often it has posted
+  };
+  struct Row {
+    std::size_t number;
+    std::vector<Running> pieces = {};
+    bool all_started = false;
+  };
+  static bool move_pieces(Row& row);
+  bool start_pieces(Row& row);
   void finish();
 
   std::shared_ptr<MessageSet> set_;
   std::vector<Fence> ready_;
   std::uint64_t number_;
-  struct Running {
-    std::unique_ptr<MessagePiece> piece;
-    int stage = 0;  // how often it has posted
-  };
-  std::deque<Running> pieces_;
-  bool all_started_ = false;
+  std::vector<Row> rows_;  // that have not ended
+  std::size_t turn_ = 0;   // of them: to be looked at next
   bool finished_ = false;
 };
 
@@ -107,7 +119,7 @@ class MessageBroadcast final : public MessageOperation {
                    std::span<const Slice> slices, Rank root);
 
  protected:
-  std::unique_ptr<MessagePiece> next_piece() override;
+  std::unique_ptr<MessagePiece> next_piece(std::size_t row) override;
 
  private:
   class Piece;
@@ -118,27 +130,30 @@ class MessageBroadcast final : public MessageOperation {
   std::size_t started_ = 0;  // bytes of the pieces before the next one
 };
 
-// From every rank straight to every other one, piece by piece.
+// From every rank straight to every other one, piece by piece: a row for what comes from each rank,
+// and one for what goes to all.
 class MessageExchange final : public MessageOperation {
  public:
   // GatherSlices or ExchangeSlices.
   template <typename Slices>
   MessageExchange(std::shared_ptr<MessageSet> set, std::vector<Fence> ready, const Slices& slices)
-      : MessageOperation(std::move(set), std::move(ready)),
+      : MessageOperation(set, std::move(ready), set->size()),
         parcels_(slices, rank(), size()),
-        share_(std::max<std::size_t>(1, limits().piece_bytes / size())) {
+        share_(std::max<std::size_t>(1, limits().piece_bytes / size())),
+        started_(size()) {
     stats_.packed_bytes = parcels_.bytes();
   }
 
  protected:
-  std::unique_ptr<MessagePiece> next_piece() override;
+  std::unique_ptr<MessagePiece> next_piece(std::size_t row) override;
 
  private:
-  class Piece;
+  class ReceivedPiece;
+  class SentPiece;
 
   const Parcels parcels_;
-  const std::size_t share_;  // bytes of each that make a piece
-  std::size_t started_ = 0;  // bytes of each in the pieces before the next one
+  const std::size_t share_;           // bytes of each that make a piece
+  std::vector<std::size_t> started_;  // by row: bytes of each in the pieces before the next one
 };
 
 // See MessageCollective. Requires: slices of one dtype, and not Adasum.
@@ -148,7 +163,7 @@ class MessageAllReduce final : public MessageOperation {
                    std::span<const Slice> slices, const Reduction& reduction);
 
  protected:
-  std::unique_ptr<MessagePiece> next_piece() override;
+  std::unique_ptr<MessagePiece> next_piece(std::size_t row) override;
 
  private:
   class Piece;
@@ -168,7 +183,7 @@ class MessageReduceScatter final : public MessageOperation {
                        std::span<const ScatterSlice> slices, const Reduction& reduction);
 
  protected:
-  std::unique_ptr<MessagePiece> next_piece() override;
+  std::unique_ptr<MessagePiece> next_piece(std::size_t row) override;
 
  private:
   class Piece;

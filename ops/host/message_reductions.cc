@@ -103,22 +103,22 @@ class MessageAllReduce::ScatteredPiece final : public Piece {
     for (std::size_t r = 0; r < size(); ++r) {
       std::byte* const place = received + r * bytes;
       inputs_.push_back(r == rank() ? mine + offset(r) : place);
-      if (r != rank()) receive(r, place, bytes, kScatter);
+      if (r != rank() && bytes > 0) receive(r, place, bytes, kScatter);
     }
     for (std::size_t r = 0; r < size(); ++r) {
-      if (r != rank()) send(r, mine + offset(r), length(r), kScatter);
+      if (r != rank() && length(r) > 0) send(r, mine + offset(r), length(r), kScatter);
     }
   }
 
   void reduce_and_gather() {
     result_ = result_place();
     for (std::size_t r = 0; r < size(); ++r) {
-      if (r != rank()) receive(r, result_ + offset(r), length(r), kGather);
+      if (r != rank() && length(r) > 0) receive(r, result_ + offset(r), length(r), kGather);
     }
     std::byte* const mine = result_ + offset(rank());
     batch_.reduce(first_ + offset(rank()), first_ + offset(rank() + 1), inputs_, mine);
     for (std::size_t r = 0; r < size(); ++r) {
-      if (r != rank()) send(r, mine, length(rank()), kGather);
+      if (r != rank() && length(rank()) > 0) send(r, mine, length(rank()), kGather);
     }
   }
 
@@ -136,7 +136,7 @@ MessageAllReduce::MessageAllReduce(std::shared_ptr<MessageSet> set, std::vector<
   piece_bytes_ = small_ ? batch_->bytes() : limits().piece_bytes;
 }
 
-std::unique_ptr<MessagePiece> MessageAllReduce::next_piece() {
+std::unique_ptr<MessagePiece> MessageAllReduce::next_piece(std::size_t /*row*/) {
   const std::size_t first = started_;
   if (first == batch_->bytes()) return nullptr;
   started_ = batch_->boundary(first + piece_bytes_);
@@ -165,17 +165,23 @@ class MessageReduceScatter::Piece final : public MessagePiece {
     return total > first_ ? std::min(operation_.share_, total - first_) : 0;
   }
 
+  // Where a later piece waits for this one, all ranks of it say that they have come to it.
+  bool meets(std::size_t bytes) const {
+    return bytes > 0 || operation_.longest_ > operation_.share_ * operation_.limits().pieces;
+  }
+
   void scatter() {
     const std::size_t bytes = length(rank());
     std::byte* const received = scratch(bytes * size());
     for (std::size_t r = 0; r < size(); ++r) {
       std::byte* const place = received + r * bytes;
       contributions_.push_back(place);
-      if (r != rank()) receive(r, place, bytes, 0);
+      if (r != rank() && meets(bytes)) receive(r, place, bytes, 0);
     }
     for (std::size_t r = 0; r < size(); ++r) {
-      if (length(r) == 0) continue;
-      const std::byte* const mine = packed(operation_.inputs_[r], first_, length(r));
+      if (!meets(length(r))) continue;
+      const std::byte* const mine =
+          length(r) > 0 ? packed(operation_.inputs_[r], first_, length(r)) : nullptr;
       if (r == rank()) {
         contributions_[r] = mine;
       } else {
@@ -215,7 +221,7 @@ MessageReduceScatter::MessageReduceScatter(std::shared_ptr<MessageSet> set,
   share_ = std::max<std::size_t>(1, limits().piece_bytes / size() / element) * element;
 }
 
-std::unique_ptr<MessagePiece> MessageReduceScatter::next_piece() {
+std::unique_ptr<MessagePiece> MessageReduceScatter::next_piece(std::size_t /*row*/) {
   if (started_ >= longest_) return nullptr;
   started_ += share_;
   return std::make_unique<Piece>(*this, started_ - share_);

@@ -63,9 +63,6 @@ class MessageTransferLink final : public TransferLink {
   }
 
  private:
-  // No operation has so many stages.
-  static constexpr MessageKey kTransferKey = {.set = kWorldKey, .stage = kMessageStages - 1};
-
   void for_each_piece(std::size_t bytes, const auto& visit) const {
     const std::size_t most = link_.limits().piece_bytes;
     for (std::size_t first = 0; first < bytes; first += most) {
@@ -97,11 +94,6 @@ MessageSet::MessageSet(const std::shared_ptr<const MessageSet>& parent, std::uin
     : RankSet(parent, number, parent->shared_->link->rank(), std::move(ranks)),
       shared_(parent->shared_) {
   shared_->link->open_set(key());
-}
-
-std::uint64_t MessageSet::begin_operation() {
-  running_.push_back(next_operation_);
-  return next_operation_++;
 }
 
 Buffer ScratchPool::take(std::size_t bytes) {

@@ -73,7 +73,7 @@ class MessageSet : public RankSet {
   void end_transfer() noexcept { shared_->link->end_work(); }
 
   // Operations are counted from their start to their end, on all ranks alike.
-  std::uint64_t begin_operation();
+  std::uint64_t begin_operation() { return running_.emplace_back(next_operation_++); }
   void end_operation(std::uint64_t number) { std::erase(running_, number); }
   // False while the link could take its messages for those of an earlier one.
   bool may_post(std::uint64_t number) const {

@@ -26,20 +26,16 @@ class MpiMessages final : public host::Messages {
   }
 
   void send(Rank to, const host::MessageKey& key, std::span<const std::byte> data) override {
-    const auto bytes = static_cast<int>(data.size());
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(
-        MPI_Isend(data.data(), bytes, MPI_BYTE, to, tags_.tag(key), communicator_.data(), &request),
-        "MPI_Isend");
-    posted_.push_back({request, false, bytes});
+    Posted& added = add(data.size(), false);
+    check_mpi(MPI_Isend(data.data(), added.bytes, MPI_BYTE, to, tags_.tag(key),
+                        communicator_.data(), &added.request),
+              "MPI_Isend");
   }
   void receive(Rank from, const host::MessageKey& key, std::span<std::byte> data) override {
-    const auto bytes = static_cast<int>(data.size());
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Irecv(data.data(), bytes, MPI_BYTE, from, tags_.tag(key), communicator_.data(),
-                        &request),
+    Posted& added = add(data.size(), true);
+    check_mpi(MPI_Irecv(data.data(), added.bytes, MPI_BYTE, from, tags_.tag(key),
+                        communicator_.data(), &added.request),
               "MPI_Irecv");
-    posted_.push_back({request, true, bytes});
   }
   bool arrived() override;
   bool complete() const noexcept override { return complete_; }
@@ -47,11 +43,13 @@ class MpiMessages final : public host::Messages {
 
  private:
   struct Posted {
-    MPI_Request request;
-    bool receives;
     int bytes;
+    bool receives;
+    MPI_Request request = MPI_REQUEST_NULL;
   };
-  void note_length(const Posted& posted, const MPI_Status& status);
+  Posted& add(std::size_t bytes, bool receives) {
+    return posted_.emplace_back(Posted{static_cast<int>(bytes), receives});
+  }
 
   MpiCommunicator& communicator_;
   const MpiTags& tags_;
@@ -61,22 +59,18 @@ class MpiMessages final : public host::Messages {
 
 bool MpiMessages::arrived() {
   while (!posted_.empty()) {
+    Posted& last = posted_.back();
     int done = 0;
     MPI_Status status;
-    check_mpi(MPI_Test(&posted_.back().request, &done, &status), "MPI_Test");
+    check_mpi(MPI_Test(&last.request, &done, &status), "MPI_Test");
     if (done == 0) return false;
-    note_length(posted_.back(), status);
+    int count = last.bytes;
+    if (last.receives) check_mpi(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
+    if (count != last.bytes) complete_ = false;
     posted_.pop_back();
     communicator_.note_progress();
   }
   return true;
-}
-
-void MpiMessages::note_length(const Posted& posted, const MPI_Status& status) {
-  if (!posted.receives) return;
-  int arrived = 0;
-  check_mpi(MPI_Get_count(&status, MPI_BYTE, &arrived), "MPI_Get_count");
-  if (arrived != posted.bytes) complete_ = false;
 }
 
 bool MpiMessages::withdraw() noexcept {
@@ -86,7 +80,7 @@ bool MpiMessages::withdraw() noexcept {
   if (finalized != 0) return true;  // nothing moves any more
   std::erase_if(posted_, [](Posted& each) {
     int done = 0;
-    if (each.receives) MPI_Cancel(&each.request);
+    if (each.receives && each.request != MPI_REQUEST_NULL) MPI_Cancel(&each.request);
     return MPI_Test(&each.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0;
   });
   return posted_.empty();

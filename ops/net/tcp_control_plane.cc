@@ -108,11 +108,7 @@ void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> fr
 }
 
 void TcpControlPlane::run() {
-  try {
-    while (serve_once()) {
-    }
-  } catch (...) {
-    break_down(std::current_exception());
+  while (serve_once()) {
   }
 }
 
@@ -135,8 +131,9 @@ bool TcpControlPlane::serve_once() {
     if (source == kNetwork) armed_ = false;
   }
   MutexLock lock(mutex_);
-  network_.serve();
+  serve();
   report_events();
+  if (broken_) doorbell_.ring();
   changed_.notify_all();
   if (!armed_ && !polled_.exchange(false)) arm_network();
   return true;
@@ -157,11 +154,14 @@ std::optional<Duration> TcpControlPlane::prepare_sleep() {
   return std::nullopt;
 }
 
-void TcpControlPlane::break_down(std::exception_ptr why) noexcept {
-  MutexLock lock(mutex_);
-  broken_ = std::move(why);
-  doorbell_.ring();
-  changed_.notify_all();
+// What is broken is never served again, by nobody: bytes may be missing in the middle of a frame.
+void TcpControlPlane::serve() {
+  if (broken_) return;
+  try {
+    network_.serve();
+  } catch (...) {
+    broken_ = std::current_exception();
+  }
 }
 
 void TcpControlPlane::throw_if_broken() {
@@ -247,25 +247,18 @@ void TcpControlPlane::send(Rank to, std::span<const std::byte> message) {
 std::optional<Message> TcpControlPlane::poll() {
   polled_.store(true, std::memory_order_relaxed);
   MutexLock lock(mutex_);
-  if (network_.events().empty()) serve_here();
+  if (network_.events().empty()) {
+    serve();
+    throw_if_broken();
+    waiting_ = network_.events().size();  // who is here needs no ring
+    after_call();
+  }
   if (network_.events().empty()) return std::nullopt;
   TcpNetwork::Event event = std::move(network_.events().front());
   network_.events().pop_front();
   waiting_ = network_.events().size();
   if (event.lost) throw LostRankError(event.from, event.why);
   return Message{event.from, std::move(event.message)};
-}
-
-void TcpControlPlane::serve_here() {
-  throw_if_broken();
-  try {
-    network_.serve();
-  } catch (...) {
-    broken_ = std::current_exception();
-    throw_if_broken();
-  }
-  waiting_ = network_.events().size();  // who is here needs no ring
-  after_call();
 }
 
 void TcpControlPlane::abort(const Status& why) noexcept {

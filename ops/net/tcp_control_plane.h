@@ -82,12 +82,10 @@ class TcpControlPlane final : public ControlPlane {
   void run();
   // False once stop_.
   bool serve_once();
-  // By who polls.
-  void serve_here() HVD_REQUIRES(mutex_);
+  // By who polls, or the thread. What it cannot go on after is told by poll() and connect().
+  void serve() HVD_REQUIRES(mutex_);
   void arm_network() noexcept;
   void arm(int descriptor, std::uint64_t source) noexcept;
-  // What the thread cannot go on after is told by poll() and connect().
-  void break_down(std::exception_ptr why) noexcept;
   void throw_if_broken() HVD_REQUIRES(mutex_);
   void wake() noexcept;
   // After the network was touched from outside of the thread that serves it.
@@ -106,7 +104,7 @@ class TcpControlPlane final : public ControlPlane {
   const int network_descriptor_;
   TimePoint wakes_at_ HVD_GUARDED_BY(mutex_) = TimePoint::max();
   bool stop_ HVD_GUARDED_BY(mutex_) = false;
-  std::exception_ptr broken_ HVD_GUARDED_BY(mutex_);  // the thread has ended with it
+  std::exception_ptr broken_ HVD_GUARDED_BY(mutex_);  // it cannot go on after this
   std::size_t waiting_ HVD_GUARDED_BY(mutex_) = 0;    // events for poll(), when it was last rung
   std::atomic<bool> polled_{false};                   // since the thread looked last
   std::atomic<bool> armed_{true};  // the thread wakes when the network has something

@@ -118,6 +118,9 @@ void TcpLink::post_receive(Rank from, const host::MessageKey& key, std::span<std
   } catch (const PeerLostError& error) {
     plane_.data_broke(from, error.what());
   }
+  // What waited for this receive may have been read ahead as a whole: then epoll says nothing of
+  // it.
+  if (other.incoming && other.receives.blocked()) read(from, false);
   if (other.ended) report_end_if_awaited(from);
   if (!other.watches_reading) watch(other, from);
 }

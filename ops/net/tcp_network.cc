@@ -199,6 +199,7 @@ void TcpNetwork::read(Id id, int times) {
     if (!count) return broken(id, why);
     if (*count == 0) return;
     take(link, std::span(buffer_).first(*count));
+    if (*count < most && times == kReadsInARow) return;  // there is no more now
   }
 }
 

@@ -173,6 +173,11 @@ std::optional<bool> TcpReceivingStream::read(int socket, std::string& why) {
     if (!count) return std::nullopt;
     if (*count == 0) return any;
     any = true;
+    if (*count < offered_) {  // the socket has no more: the next look would find nothing
+      while (advance()) {
+      }
+      return any;
+    }
   }
 }
 
@@ -196,6 +201,8 @@ std::optional<std::size_t> TcpReceivingStream::fill(int socket, std::string& why
   // What is dropped ends in the stage only if all of it fits.
   const bool is_rest = step_ != Step::kBody || wanted == header_.bytes - taken_;
   if (is_rest) regions[used++] = {stage_.data() + end_, stage_.size() - end_};
+  offered_ = 0;
+  for (std::size_t i = 0; i < used; ++i) offered_ += regions[i].iov_len;
   const auto got = read_some(socket, std::span(regions).first(used), why);
   if (!got) {
     const bool in_between = step_ == Step::kHeader && end_ == 0;

@@ -140,6 +140,7 @@ class TcpReceivingStream {
   std::array<std::byte, 4096> stage_;  // read ahead: small messages come with one call
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::size_t offered_ = 0;  // to the last system call
 };
 
 }  // namespace hvd

@@ -145,6 +145,23 @@ TEST_F(TcpLinks, KeepALimitedAmountOfWhatNobodyAwaits) {
   }
 }
 
+// The last ones have been read together with what is in front of them.
+TEST_F(TcpLinks, GoOnWithWhatWasReadAheadWhenAReceiveIsPosted) {
+  constexpr std::uint64_t kCount = 600;  // more than is kept
+  const Bytes data = numbered(2000);
+  const auto sends = links_[0]->messages();
+  for (std::uint64_t i = 0; i < kCount; ++i) sends->send(1, {1, i, 0}, data);
+  EXPECT_TRUE(until([&] { return links_[1]->flush() && sends->arrived(); }));
+  EXPECT_FALSE(until([&] { return !links_[1]->flush(); }, milliseconds(100)));
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    Bytes received(data.size());
+    const auto receive = links_[1]->messages();
+    receive->receive(0, {1, i, 0}, received);
+    ASSERT_TRUE(until([&] { return receive->arrived(); })) << i;
+    ASSERT_EQ(received, data) << i;
+  }
+}
+
 TEST_F(TcpLinks, SayWhenLessCameThanWasExpected) {
   const auto sends = links_[0]->messages();
   const auto receives = links_[1]->messages();

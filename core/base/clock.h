@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -16,6 +17,12 @@ using Duration = Clock::duration;
 
 inline double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+// Of what may be absent.
+inline std::optional<Duration> earlier(std::optional<Duration> a, std::optional<Duration> b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
 }
 
 // One question to a clock elsewhere and its answer.

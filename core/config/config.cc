@@ -170,8 +170,9 @@ const std::array kSettings = {
         "a file://); 0 = they do, with a warning"),
     setting<kEqual, kinds::kCpuOperations, &Config::cpu_operations>(
         "HOROVOD_CPU_OPERATIONS",
-        "how tensors move: shm = through shared memory inside a host, by MPI between hosts; mpi = "
-        "always by MPI"),
+        "how tensors move: shm = through shared memory inside a host, and between hosts by MPI if "
+        "it started them, else over TCP; mpi = always by MPI; tcp = over TCP, except inside the "
+        "hosts of a job that has several"),
     setting<kEqual, kinds::kGpuOperations, &Config::gpu_operations>(
         "HVD_GPU_OPERATIONS",
         "how tensors of GPUs move: nccl = by NCCL, with a GPU for each rank; ipc = through each "

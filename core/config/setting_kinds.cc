@@ -158,8 +158,8 @@ constinit const SettingKind<std::string> kController = {
     [](Text text) { return one_of(text, "auto", "mpi", "gloo"); }, &write_text};
 // Of tensors in host memory. There is no Gloo here: it means the default.
 constinit const SettingKind<std::string> kCpuOperations = {
-    "shm, mpi or gloo (which means shm)",
-    [](Text text) { return one_of(text, "shm", "mpi", "gloo"); }, &write_text};
+    "shm, mpi, tcp or gloo (which means shm)",
+    [](Text text) { return one_of(text, "shm", "mpi", "tcp", "gloo"); }, &write_text};
 // Of tensors in the memory of GPUs.
 constinit const SettingKind<std::string> kGpuOperations = {
     "none, auto, nccl, ipc or host",

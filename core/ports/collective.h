@@ -166,6 +166,8 @@ class Collective {
   // rung. What cannot ring (MPI) answers a back-off of at most 100 us while any of its operations
   // runs, those of subsets included, and a longer one while progress() is needed.
   virtual std::optional<Duration> poll_interval() const { return std::nullopt; }
+  // As a ControlPlane's.
+  virtual std::optional<Duration> prepare_sleep() { return poll_interval(); }
   // Moves what no operation of this rank waits for any more, though another rank may: what MPI took
   // from a send that has ended and did not put on the wire yet. At every turn of the loop.
   virtual void progress(TimePoint /*now*/) {}

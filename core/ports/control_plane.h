@@ -43,6 +43,9 @@ class ControlPlane {
   // How soon to poll again although nobody rang; empty = only when rung. Control planes that cannot
   // ring (MPI between hosts) answer a back-off of at most 100 us.
   virtual std::optional<Duration> poll_interval() const { return std::nullopt; }
+  // The loop is about to sleep until it is rung: what rings only while nobody polls begins to, also
+  // for what happened since the last poll(). Returns how soon to poll all the same.
+  virtual std::optional<Duration> prepare_sleep() { return poll_interval(); }
   // The job has failed: a destructor that delivers what is queued waits for kErrorFlushLimit at
   // most.
   virtual void job_failed() noexcept {}

@@ -347,7 +347,7 @@ TimePoint Coordinator::sleep_until(TimePoint now) const {
     deadline = std::min(deadline, device_watch_.next_check().value_or(deadline));
   }
   deadline = std::min(deadline, parts_.transfers.next_deadline(now));
-  if (const auto interval = parts_.poll_interval()) deadline = std::min(deadline, now + *interval);
+  if (const auto interval = parts_.prepare_sleep()) deadline = std::min(deadline, now + *interval);
   if (!parts_.unready.empty()) deadline = std::min(deadline, now + kUnreadyInterval);
   if (control_.leave_asked()) deadline = std::min(deadline, now + kHeartbeat);
   return deadline;

@@ -37,13 +37,25 @@ RankParts::RankParts(std::unique_ptr<ControlPlane> control_plane,
   executor.add_set(sets.find(kWorldSet));
 }
 
-std::optional<Duration> RankParts::poll_interval() const {
-  std::optional<Duration> shortest = control->poll_interval();
-  for (const auto& collective : collectives) {
-    const auto interval = collective->poll_interval();
-    if (interval) shortest = std::min(shortest.value_or(*interval), *interval);
-  }
+namespace {
+
+// The shortest of what `interval` says of each port.
+std::optional<Duration> shortest(ControlPlane& control,
+                                 const std::vector<std::unique_ptr<Collective>>& collectives,
+                                 const auto& interval) {
+  std::optional<Duration> shortest = interval(control);
+  for (const auto& collective : collectives) shortest = earlier(shortest, interval(*collective));
   return shortest;
+}
+
+}  // namespace
+
+std::optional<Duration> RankParts::poll_interval() const {
+  return shortest(*control, collectives, [](const auto& port) { return port.poll_interval(); });
+}
+
+std::optional<Duration> RankParts::prepare_sleep() const {
+  return shortest(*control, collectives, [](auto& port) { return port.prepare_sleep(); });
 }
 
 void RankParts::abort_ports(const Status& why) noexcept {

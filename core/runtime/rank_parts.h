@@ -32,6 +32,8 @@ struct RankParts {
 
   // How often to look for what does not ring; empty = all of it does.
   std::optional<Duration> poll_interval() const;
+  // The same for who sleeps, until it is rung.
+  std::optional<Duration> prepare_sleep() const;
   bool in_flight() const { return executor.busy() || transfers.busy() || !table.empty(); }
   // Any thread.
   void abort_ports(const Status& why) noexcept;

@@ -11,7 +11,9 @@
 #include "ops/connect/meeting.h"
 #include "ops/hier/hier_collective.h"
 #include "ops/hier/hier_control_plane.h"
+#include "ops/host/message_collective.h"
 #include "ops/net/tcp_control_plane.h"
+#include "ops/net/tcp_link.h"
 #include "ops/self/self_backend.h"
 #include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
@@ -49,33 +51,40 @@ struct World {
                          "hvdrun --mpi");
 }
 
-// To the ranks of other hosts: over TCP, or by MPI's messages if the user prefers them (where only
-// MPI's network connects the hosts). `bell`: of this host's control plane, if it has one.
-std::unique_ptr<ControlPlane> make_remote_plane(const World& world, const Config& config,
-                                                const Doorbell* bell, TimePoint deadline) {
-  const Placement& placement = world.here.placement;
-  if (config.control_plane == "mpi") {
-    if (world.mpi == nullptr) refuse_setting(world, "HVD_CONTROL_PLANE=mpi");
-    return world.mpi->make_control_plane(placement, remote_ranks(placement));
-  }
-  const AllGather all_gather = [&world](const std::string& mine, TimePoint limit) {
-    return world.others.all_gather(mine, limit);
-  };
-  return connect_hosts(placement, config, bell, all_gather, deadline, world.others.secret());
-}
+struct ControlPlanes {
+  std::unique_ptr<ControlPlane> whole;
+  TcpControlPlane* tcp = nullptr;  // in it
+};
 
-std::unique_ptr<ControlPlane> make_control_plane(const World& world, const Config& config,
-                                                 const HostSharing& host, TimePoint deadline) {
+// Inside this host through shared memory; to the ranks of other hosts over TCP, or by MPI's
+// messages if the user prefers them (where only MPI's network connects the hosts).
+ControlPlanes make_control_plane(const World& world, const Config& config, const HostSharing& host,
+                                 TimePoint deadline) {
   const Placement& placement = world.here.placement;
+  ControlPlanes made;
   std::unique_ptr<ControlPlane> local;
   if (host.memory != nullptr) {
     local = std::make_unique<ShmControlPlane>(placement, host.memory, host.processes);
   }
-  if (placement.hosts() == 1) return local;
-  const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
-  auto remote = make_remote_plane(world, config, bell, deadline);
-  if (local == nullptr) return remote;
-  return std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
+  std::unique_ptr<ControlPlane> remote;
+  if (placement.hosts() > 1 && config.control_plane == "mpi") {
+    if (world.mpi == nullptr) refuse_setting(world, "HVD_CONTROL_PLANE=mpi");
+    remote = world.mpi->make_control_plane(placement, remote_ranks(placement));
+  } else if (placement.hosts() > 1 || config.cpu_operations == "tcp") {
+    const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
+    const AllGather all_gather = [&world](const std::string& mine, TimePoint limit) {
+      return world.others.all_gather(mine, limit);
+    };
+    auto tcp = connect_hosts(placement, config, bell, all_gather, deadline, world.others.secret());
+    made.tcp = tcp.get();
+    remote = std::move(tcp);
+  }
+  if (local != nullptr && remote != nullptr) {
+    made.whole = std::make_unique<HierControlPlane>(std::move(local), std::move(remote));
+  } else {
+    made.whole = local != nullptr ? std::move(local) : std::move(remote);
+  }
+  return made;
 }
 
 // Among the ranks of this host.
@@ -87,21 +96,23 @@ std::unique_ptr<Collective> make_shm_collective(const HostTopology& here, HostSh
                                          ArenaFiles(std::move(host.arena_files), place));
 }
 
-// Between the ranks of several hosts, or of one that does without shared memory.
-std::unique_ptr<Collective> make_flat_collective(const World& world) {
-  if (world.mpi != nullptr) return world.mpi->make_collective();
-  const Placement& placement = world.here.placement;
-  if (placement.hosts() == 1) refuse_setting(world, "HOROVOD_CPU_OPERATIONS=mpi");
-  throw UnsupportedError(world.launcher + " started ranks on " + std::to_string(placement.hosts()) +
-                         " hosts (" + placement.host_names[0] + ", " + placement.host_names[1] +
-                         (placement.hosts() > 2 ? ", ..." : "") +
-                         "): without MPI tensors move inside one; for several start the job with "
-                         "hvdrun -H host:slots,...");
+// Between the ranks of several hosts, or of one that does without shared memory. `tcp` must outlive
+// it.
+std::unique_ptr<Collective> make_flat_collective(const World& world, const Config& config,
+                                                 TcpControlPlane* tcp) {
+  if (config.cpu_operations != "tcp" && world.mpi != nullptr) return world.mpi->make_collective();
+  if (config.cpu_operations == "mpi") refuse_setting(world, "HOROVOD_CPU_OPERATIONS=mpi");
+  if (tcp == nullptr) {
+    throw InvalidArgumentError(
+        "HOROVOD_CPU_OPERATIONS=tcp needs connections of its own between the hosts, which "
+        "HVD_CONTROL_PLANE=mpi rules out: unset one of them");
+  }
+  return std::make_unique<host::MessageCollective>(std::make_shared<TcpLink>(*tcp));
 }
 
 // How tensors move.
 std::unique_ptr<Collective> make_collective(const World& world, const Config& config,
-                                            HostSharing host) {
+                                            HostSharing host, TcpControlPlane* tcp) {
   const HostTopology& here = world.here;
   const Placement& placement = here.placement;
   std::unique_ptr<Collective> local;
@@ -110,7 +121,7 @@ std::unique_ptr<Collective> make_collective(const World& world, const Config& co
   const HierOptions options = {.all_reduce = config.hierarchical_allreduce,
                                .all_gather = config.hierarchical_allgather,
                                .rank_order = config.deterministic};
-  auto flat = make_flat_collective(world);
+  auto flat = make_flat_collective(world, config, tcp);
   if (placement.hosts() == 1 || (!options.all_reduce && !options.all_gather)) return flat;
   return HierCollective::make(std::move(flat), std::move(local), placement.rank, placement.host_of,
                               options);
@@ -131,8 +142,9 @@ Ports connect_world(const World& world, Config config, TimePoint deadline) {
   const HostTopology& here = world.here;
   HostSharing host = share_host(world.others, here, memory_needs(here), deadline);
   Ports ports;
-  ports.control = make_control_plane(world, config, host, deadline);
-  ports.collectives.push_back(make_collective(world, config, std::move(host)));
+  ControlPlanes control = make_control_plane(world, config, host, deadline);
+  ports.control = std::move(control.whole);
+  ports.collectives.push_back(make_collective(world, config, std::move(host), control.tcp));
   if (config.gpu_operations != "none") {
     add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
              config,
@@ -246,7 +258,7 @@ std::vector<BackendInfo> backends() {
   std::vector<BackendInfo> rows = {
       {"self", true, "a world of one rank"},
       {"shm", true, "messages between the ranks of a host; tensors where all ranks are on one"},
-      {"tcp", true, "control messages between hosts"},
+      {"tcp", true, "messages and tensors between hosts"},
       {"mpi", mpi.module != nullptr, mpi.detail},
   };
   const auto of_gpus = gpu_backends(nccl_library());

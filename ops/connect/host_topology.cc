@@ -60,7 +60,8 @@ HostTopology meet(Rendezvous& others, Config& config, std::span<const Term> argu
   for (const Rank r : local_ranks(here.placement)) {
     here.processes.push_back(ranks[static_cast<std::size_t>(r)].process);
   }
-  here.shm = config.cpu_operations != "mpi" && here.local_size() > 1;
+  const bool over_tcp = config.cpu_operations == "tcp" && here.placement.hosts() == 1;
+  here.shm = config.cpu_operations != "mpi" && !over_tcp && here.local_size() > 1;
   return here;
 }
 

@@ -145,11 +145,6 @@ bool rounds(ReduceOp op, DType dtype) {
   return arithmetic && (is_floating(dtype) || is_complex(dtype));
 }
 
-std::optional<Duration> earlier(std::optional<Duration> a, std::optional<Duration> b) {
-  if (!a || !b) return a ? a : b;
-  return std::min(*a, *b);
-}
-
 }  // namespace
 
 std::unique_ptr<Collective> HierCollective::make(std::unique_ptr<Collective> flat,
@@ -325,6 +320,10 @@ void HierCollective::progress(TimePoint now) {
 
 std::optional<Duration> HierCollective::poll_interval() const {
   return earlier(flat_->poll_interval(), local_->poll_interval());
+}
+
+std::optional<Duration> HierCollective::prepare_sleep() {
+  return earlier(flat_->prepare_sleep(), local_->prepare_sleep());
 }
 
 void HierCollective::abort() noexcept {

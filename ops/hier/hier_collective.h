@@ -138,6 +138,7 @@ class HierCollective final : public Collective {
   }
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
   std::optional<Duration> poll_interval() const override;
+  std::optional<Duration> prepare_sleep() override;
   void progress(TimePoint now) override;
   Fence fence() override { return {}; }
   void abort() noexcept override;

@@ -30,9 +30,10 @@ class HierControlPlane final : public ControlPlane {
   }
   Doorbell& doorbell() noexcept override { return local_->doorbell(); }
   std::optional<Duration> poll_interval() const override {
-    const auto local = local_->poll_interval();
-    const auto remote = remote_->poll_interval();
-    return local && remote ? std::min(*local, *remote) : (local ? local : remote);
+    return earlier(local_->poll_interval(), remote_->poll_interval());
+  }
+  std::optional<Duration> prepare_sleep() override {
+    return earlier(local_->prepare_sleep(), remote_->prepare_sleep());
   }
   void job_failed() noexcept override {
     local_->job_failed();

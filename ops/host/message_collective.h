@@ -29,6 +29,9 @@ class MessageCollective final
   std::optional<Duration> poll_interval() const override {
     return link().poll_interval(set_->shared().transfers.restless());
   }
+  std::optional<Duration> prepare_sleep() override {
+    return link().prepare_sleep(set_->shared().transfers.restless());
+  }
   void progress(TimePoint now) override {
     Transfers& transfers = set_->shared().transfers;
     const bool looked = link().progress(now);

@@ -87,6 +87,7 @@ class MessageLink {
   virtual void end_work() noexcept = 0;
   // See Collective. `restless`: something moves only when polled that has not begun any work.
   virtual std::optional<Duration> poll_interval(bool restless) const = 0;
+  virtual std::optional<Duration> prepare_sleep(bool restless) { return poll_interval(restless); }
   // See Collective; true if it looked for messages.
   virtual bool progress(TimePoint now) = 0;
   // An operation was given up half way: its peers wait for what will not come. Any thread.

@@ -129,18 +129,18 @@ std::size_t Handshake::take(std::span<const std::byte> bytes) {
 void Handshake::take_hello() {
   all_ = received_;
   ByteReader in(std::span<const std::byte>(received_).subspan(sizeof kMagic + sizeof kVersion));
-  const auto service = in.get<std::uint16_t>();
+  const auto service = static_cast<HandshakeService>(in.get<std::uint16_t>());
   const auto epoch = in.get<std::uint64_t>();
   from_ = in.get<std::int32_t>();
   const auto to = in.get<std::int32_t>();
   Outcome outcome = Outcome::kWelcome;
-  if (service != static_cast<std::uint16_t>(terms_.service)) {
+  if (service != terms_.service && service != terms_.also) {
     outcome = Outcome::kOtherService;
   } else if (epoch != terms_.epoch) {
     outcome = Outcome::kOtherEpoch;
   } else if (to != terms_.to) {
     outcome = Outcome::kOtherListener;
-  } else if (admits_ && !admits_(from_)) {
+  } else if (admits_ && !admits_(from_, service)) {
     outcome = Outcome::kNotWanted;
   }
   welcome(outcome);
@@ -149,6 +149,7 @@ void Handshake::take_hello() {
                                      " and looks for number " + std::to_string(to) + " at epoch " +
                                      std::to_string(epoch) + ": it is not expected here");
   }
+  terms_.service = service;
   step_ = Step::kConfirm;
 }
 

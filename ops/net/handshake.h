@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,7 +24,12 @@
 namespace hvd {
 
 // The listeners of a job may share a key: what was said to one proves nothing to another.
-enum class HandshakeService : std::uint16_t { kControl = 1, kRendezvous = 2, kRunner = 3 };
+enum class HandshakeService : std::uint16_t {
+  kControl = 1,
+  kRendezvous = 2,
+  kRunner = 3,
+  kData = 4
+};
 
 inline constexpr std::size_t kNonceBytes = 32;
 inline constexpr std::size_t kHelloBytes = 24 + kNonceBytes;
@@ -48,10 +54,12 @@ class Handshake {
     HandshakeService service = HandshakeService::kControl;
     std::uint64_t epoch = 0;
     std::int32_t to = 0;  // the listener
+    // What a listener serves besides.
+    std::optional<HandshakeService> also = {};
   };
-  // Whether a listener wants a connection of `from`, which is not proven yet; a function so that
-  // it is asked before the caller is welcomed.
-  using Admits = std::function<bool(std::int32_t from)>;
+  // Whether a listener wants a connection of `from`, which is not proven yet, for one of its
+  // services; a function so that it is asked before the caller is welcomed.
+  using Admits = std::function<bool(std::int32_t from, HandshakeService service)>;
 
   // `key` may have any length; only what is derived of it is kept. Both throw InternalError if the
   // system has no random numbers.
@@ -65,12 +73,18 @@ class Handshake {
   // connection is to be closed.
   Bytes take_output() { return std::exchange(output_, {}); }
 
+  // Bytes of the other end's until it says something else: who takes no more at a time keeps none
+  // of what follows the handshake.
+  std::size_t missing() const noexcept { return wanted() - received_.size(); }
+
   State state() const noexcept { return state_; }
   Fault fault() const noexcept { return fault_; }
   // Why it failed, to follow the name of the other end: "does not know the key of this job".
   const std::string& why() const noexcept { return why_; }
   // Who called. Proven once it is kDone; -1 before a hello came.
   std::int32_t from() const noexcept { return from_; }
+  // What the caller wants. Proven as well.
+  HandshakeService service() const noexcept { return terms_.service; }
 
  private:
   enum class Step { kHello, kWelcome, kConfirm };  // what comes next

@@ -1,6 +1,6 @@
 #include "ops/net/tcp_control_plane.h"
 
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -21,12 +21,22 @@ namespace hvd {
 namespace {
 
 constexpr std::size_t kLongestReason = 1'000;  // bytes
+// How long nobody may serve the network before the thread watches it again.
+constexpr Duration kUnwatched = std::chrono::milliseconds(5);
 
-UniqueFd make_wake() {
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (wake) return wake;
-  throw InternalError(std::string("cannot serve the connections, eventfd: ") +
+// What the thread was woken by.
+enum Source : std::uint64_t { kWake, kNetwork, kData };
+
+int checked(int result, const char* call) {
+  if (result >= 0) return result;
+  throw InternalError("cannot serve the connections, " + std::string(call) + ": " +
                       std::strerror(errno));
+}
+
+void change_source(int sources, int operation, int descriptor, Source source,
+                   std::uint32_t events) {
+  epoll_event event{events, {.u64 = source}};
+  checked(epoll_ctl(sources, operation, descriptor, &event), "epoll_ctl");
 }
 
 }  // namespace
@@ -39,13 +49,20 @@ TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
                                  std::vector<TcpEndpoint> endpoints, const JobKey& key,
                                  Duration link_timeout, const Doorbell* bell)
     : ControlPlane(placement),
+      link_timeout_(link_timeout),
       doorbell_(bell != nullptr ? *bell : Doorbell(own_bell_)),
-      wake_(make_wake()),
-      network_(placement, std::move(door.listeners), std::move(endpoints), key, link_timeout) {
+      wake_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
+      sources_(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+      network_(placement, std::move(door.listeners), std::move(endpoints), key, link_timeout),
+      network_descriptor_(network_.descriptor()) {
+  change_source(sources_.get(), EPOLL_CTL_ADD, wake_.get(), kWake, EPOLLIN);
+  change_source(sources_.get(), EPOLL_CTL_ADD, network_.descriptor(), kNetwork,
+                EPOLLIN | EPOLLONESHOT);
   thread_ = start_engine_thread([this] { run(); });
 }
 
 TcpControlPlane::~TcpControlPlane() {
+  TcpControlPlane::prepare_sleep();  // the thread does the rest
   {
     MutexLock lock(mutex_);
     network_.part(TcpFrameKind::kGoodbye, {});
@@ -64,7 +81,7 @@ void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> fr
   std::vector<Rank> all(to.begin(), to.end());
   all.insert(all.end(), from.begin(), from.end());
   MutexLock lock(mutex_);
-  for (const Rank rank : to) network_.open(rank, TimePoint::max());
+  for (const Rank rank : to) network_.open({.rank = rank}, TimePoint::max());
   after_call();
   const auto is_missing = [this](Rank rank)
                               HVD_REQUIRES(mutex_) { return !network_.connected(rank); };
@@ -85,41 +102,60 @@ void TcpControlPlane::connect(std::span<const Rank> to, std::span<const Rank> fr
 }
 
 void TcpControlPlane::run() {
-  try {
-    while (serve_once()) {
-    }
-  } catch (...) {
-    break_down(std::current_exception());
+  while (serve_once()) {
   }
 }
 
 bool TcpControlPlane::serve_once() {
   int timeout = 0;
-  int descriptor = -1;
   {
     MutexLock lock(mutex_);
-    if (stop_) return false;
+    if (stop_ || broken_) return false;
     wakes_at_ = network_.next_deadline();
+    if (!armed_) wakes_at_ = std::min(wakes_at_, Clock::now() + kUnwatched);
     timeout = milliseconds_until(wakes_at_);
-    descriptor = network_.descriptor();
   }
-  std::array<pollfd, 2> sources = {{{wake_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}}};
-  ::poll(sources.data(), sources.size(), timeout);
-  eventfd_t ignored = 0;
-  if (sources[0].revents != 0) eventfd_read(wake_.get(), &ignored);
+  std::array<epoll_event, 3> ready;
+  const int count = epoll_wait(sources_.get(), ready.data(), ready.size(), timeout);
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t source = ready[static_cast<std::size_t>(i)].data.u64;
+    eventfd_t ignored = 0;
+    if (source == kWake) eventfd_read(wake_.get(), &ignored);
+    if (source == kData) doorbell_.ring();
+    if (source == kNetwork) armed_ = false;
+  }
   MutexLock lock(mutex_);
-  network_.serve();
+  serve();
   report_events();
+  if (broken_) doorbell_.ring();
   changed_.notify_all();
+  if (!armed_ && !polled_.exchange(false)) arm_network();
   return true;
 }
 
-void TcpControlPlane::break_down(std::exception_ptr why) noexcept {
-  MutexLock lock(mutex_);
-  broken_ = std::move(why);
-  ++waiting_;
-  doorbell_.ring();
-  changed_.notify_all();
+void TcpControlPlane::arm_network() noexcept {
+  armed_ = true;
+  arm(network_descriptor_, kNetwork);
+}
+
+std::optional<Duration> TcpControlPlane::poll_interval() const {
+  return kPollInterval;
+}
+
+std::optional<Duration> TcpControlPlane::prepare_sleep() {
+  polled_ = false;
+  if (!armed_) arm_network();
+  return std::nullopt;
+}
+
+// What is broken is never served again, by nobody: bytes may be missing in the middle of a frame.
+void TcpControlPlane::serve() {
+  if (broken_) return;
+  try {
+    network_.serve();
+  } catch (...) {
+    broken_ = std::current_exception();
+  }
 }
 
 void TcpControlPlane::throw_if_broken() {
@@ -148,8 +184,48 @@ void TcpControlPlane::after_call() {
 }
 
 void TcpControlPlane::report_events() {
-  const std::size_t count = network_.events().size() + (broken_ ? 1 : 0);
-  if (waiting_.exchange(count, std::memory_order_release) < count) doorbell_.ring();
+  const std::size_t count = network_.events().size();
+  bool rings = std::exchange(waiting_, count) < count;
+  const std::size_t data = network_.data().size();
+  rings |= data_waiting_.exchange(data, std::memory_order_release) < data;
+  if (rings) doorbell_.ring();
+}
+
+void TcpControlPlane::open_data(Rank to) {
+  MutexLock lock(mutex_);
+  network_.open({to, HandshakeService::kData}, Clock::now() + link_timeout_);
+  after_call();
+}
+
+std::deque<TcpNetwork::Data> TcpControlPlane::take_data() {
+  if (data_waiting_.load(std::memory_order_acquire) == 0) return {};
+  MutexLock lock(mutex_);
+  data_waiting_.store(0, std::memory_order_relaxed);
+  return std::exchange(network_.data(), {});
+}
+
+void TcpControlPlane::data_broke(Rank rank, const std::string& why) {
+  MutexLock lock(mutex_);
+  network_.lose(rank, placement_.described(rank) + " is gone: its connection for tensors " +
+                          (why.empty() ? "closed" : "broke (" + why + ")"));
+  after_call();
+}
+
+void TcpControlPlane::watch(int descriptor) {
+  change_source(sources_.get(), EPOLL_CTL_ADD, descriptor, kData, EPOLLONESHOT);
+}
+
+void TcpControlPlane::arm(int descriptor, std::uint64_t source) noexcept {
+  epoll_event event{EPOLLIN | EPOLLONESHOT, {.u64 = source}};
+  epoll_ctl(sources_.get(), EPOLL_CTL_MOD, descriptor, &event);
+}
+
+void TcpControlPlane::arm(int descriptor) noexcept {
+  arm(descriptor, kData);
+}
+
+void TcpControlPlane::forget(int descriptor) noexcept {
+  epoll_ctl(sources_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
 }
 
 void TcpControlPlane::send(Rank to, std::span<const std::byte> message) {
@@ -163,12 +239,18 @@ void TcpControlPlane::send(Rank to, std::span<const std::byte> message) {
 }
 
 std::optional<Message> TcpControlPlane::poll() {
-  if (waiting_.load(std::memory_order_acquire) == 0) return std::nullopt;
+  polled_.store(true, std::memory_order_relaxed);
   MutexLock lock(mutex_);
-  if (network_.events().empty()) throw_if_broken();
+  if (network_.events().empty()) {
+    serve();
+    throw_if_broken();
+    waiting_ = network_.events().size();  // who is here needs no ring
+    after_call();
+  }
+  if (network_.events().empty()) return std::nullopt;
   TcpNetwork::Event event = std::move(network_.events().front());
   network_.events().pop_front();
-  waiting_.store(network_.events().size() + (broken_ ? 1 : 0), std::memory_order_release);
+  waiting_ = network_.events().size();
   if (event.lost) throw LostRankError(event.from, event.why);
   return Message{event.from, std::move(event.message)};
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -30,13 +31,19 @@ struct TcpDoor {
 // not, and UnsupportedError when it cannot listen at any of them.
 TcpDoor open_door(const std::string& interfaces, PortRange ports = {});
 
-// Ranks of several hosts talk over TCP. A thread of its own serves the sockets and rings the
-// doorbell, so that the coordinator sleeps until there is something for it, and peers are answered
-// whatever the coordinator does. Two ranks connect when one of them sends the first message to the
-// other, or at the start by connect(). A peer whose connection ends without a goodbye, that fails,
-// or that cannot be reached, is lost: among ranks that never talked nobody notices.
+// Ranks of several hosts talk over TCP. Who polls serves the sockets: a hop from one thread to
+// another takes longer than the network. While nobody polls, a thread of its own serves them and
+// rings the doorbell, so that the coordinator sleeps until there is something for it, and peers are
+// answered whatever the coordinator does. Two ranks connect when one of them sends the first
+// message to the other, or at the start by connect(). Connections for tensors come from here too
+// (TcpLink), and the thread watches them while nobody polls them. A peer whose connection ends
+// without a goodbye, that fails, or that cannot be reached, is lost: among ranks that never talked
+// nobody notices.
 class TcpControlPlane final : public ControlPlane {
  public:
+  // For who does not sleep.
+  static constexpr Duration kPollInterval = std::chrono::microseconds(100);
+
   // `endpoints[r]` is what rank r's door says; `key` is the job's, which all ranks have and nobody
   // else. A host that acknowledges nothing for `link_timeout`, idle or not, is taken for gone.
   // Rings `bell`, which must outlive this object, or a doorbell of its own.
@@ -53,33 +60,55 @@ class TcpControlPlane final : public ControlPlane {
   // is gone vanishes.
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override;
+  std::optional<Duration> poll_interval() const override;
+  std::optional<Duration> prepare_sleep() override;
   Doorbell& doorbell() noexcept override { return doorbell_; }
   void abort(const Status& why) noexcept override;
+
+  // For the TcpLink that tensors go over, which the coordinator's thread uses too. open_data()
+  // makes a connection on which this rank sends, once per rank; the doorbell rings when there is
+  // something to take.
+  void open_data(Rank to);
+  std::deque<TcpNetwork::Data> take_data();
+  // A connection has ended while it was used: its rank is lost. `why`: "" if the peer closed it.
+  void data_broke(Rank rank, const std::string& why);
+  // `descriptor`, an epoll's, is readable when there is something to poll: arm() has the doorbell
+  // rung then, or now, once.
+  void watch(int descriptor);
+  void arm(int descriptor) noexcept;
+  void forget(int descriptor) noexcept;
 
  private:
   void run();
   // False once stop_.
   bool serve_once();
-  // What the thread cannot go on after is told by poll() and connect().
-  void break_down(std::exception_ptr why) noexcept;
+  // By who polls, or the thread. What it cannot go on after is told by poll() and connect().
+  void serve() HVD_REQUIRES(mutex_);
+  void arm_network() noexcept;
+  void arm(int descriptor, std::uint64_t source) noexcept;
   void throw_if_broken() HVD_REQUIRES(mutex_);
   void wake() noexcept;
   // After the network was touched from outside of the thread that serves it.
   void after_call() HVD_REQUIRES(mutex_);
   void report_events() HVD_REQUIRES(mutex_);
 
+  const Duration link_timeout_;
   DoorbellState own_bell_;
   Doorbell doorbell_;
   UniqueFd wake_;
+  UniqueFd sources_;  // an epoll: all that the thread waits for
 
   Mutex mutex_;
   std::condition_variable_any changed_;
   TcpNetwork network_ HVD_GUARDED_BY(mutex_);
+  const int network_descriptor_;
   TimePoint wakes_at_ HVD_GUARDED_BY(mutex_) = TimePoint::max();
   bool stop_ HVD_GUARDED_BY(mutex_) = false;
-  std::exception_ptr broken_ HVD_GUARDED_BY(mutex_);  // the thread has ended with it
-  // Events for poll(); also when the thread has ended.
-  std::atomic<std::size_t> waiting_{0};
+  std::exception_ptr broken_ HVD_GUARDED_BY(mutex_);  // it cannot go on after this
+  std::size_t waiting_ HVD_GUARDED_BY(mutex_) = 0;    // events for poll(), when it was last rung
+  std::atomic<bool> polled_{false};                   // since the thread looked last
+  std::atomic<bool> armed_{true};  // the thread wakes when the network has something
+  std::atomic<std::size_t> data_waiting_{0};
   std::thread thread_;  // last: it uses the rest
 };
 

@@ -36,7 +36,7 @@ TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> list
       endpoints_(std::move(endpoints)),
       local_(local_addresses()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      peers_(endpoints_.size()),
+      peers_(std::make_unique<Peer[]>(endpoints_.size())),
       buffer_(kBufferBytes) {
   const auto check = [](bool worked) {
     if (worked) return;
@@ -69,20 +69,7 @@ bool TcpNetwork::serve() {
     if ((event.events & EPOLLOUT) != 0) flush(found->second);
     if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) read(id, kReadsInARow);
   }
-  check_time(Clock::now());
-  return count > 0;
-}
-
-TimePoint TcpNetwork::next_deadline() const {
-  TimePoint deadline = listen_again_;
-  for (const Id id : unsettled_) deadline = std::min(deadline, links_.at(id).deadline);
-  for (const Rank rank : opening_) {
-    deadline = std::min({deadline, peer(rank).retry_at, peer(rank).give_up});
-  }
-  return deadline;
-}
-
-void TcpNetwork::check_time(TimePoint now) {
+  const TimePoint now = Clock::now();
   if (now >= listen_again_) {
     listen_again_ = TimePoint::max();
     listen(true);
@@ -91,13 +78,27 @@ void TcpNetwork::check_time(TimePoint now) {
     const auto found = links_.find(id);
     if (found != links_.end() && now >= found->second.deadline) broken(id, "no answer");
   }
-  for (const Rank rank : std::vector<Rank>(opening_.begin(), opening_.end())) {
-    if (now >= peer(rank).give_up) {
-      lose(rank, obstacle(rank));
-    } else if (now >= peer(rank).retry_at) {
-      attempt(rank);
+  std::vector<Target> targets;
+  for (const auto& [target, opening] : opening_) targets.push_back(target);
+  for (const Target& target : targets) {
+    const auto found = opening_.find(target);
+    if (found == opening_.end()) continue;
+    if (now >= found->second.give_up) {
+      lose(target.rank, obstacle(target.rank));
+    } else if (now >= found->second.retry_at) {
+      attempt(target);
     }
   }
+  return count > 0;
+}
+
+TimePoint TcpNetwork::next_deadline() const {
+  TimePoint deadline = listen_again_;
+  for (const Id id : unsettled_) deadline = std::min(deadline, links_.at(id).deadline);
+  for (const auto& [target, opening] : opening_) {
+    deadline = std::min({deadline, opening.retry_at, opening.give_up});
+  }
+  return deadline;
 }
 
 void TcpNetwork::accept_all(const TcpListener& listener) {
@@ -117,9 +118,12 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
     if (static_cast<std::size_t>(count) >= kMaxUnauthenticatedPeers) {
       close(*std::ranges::find_if(unsettled_, is_unauthenticated));
     }
-    Link& link = add(std::move(socket), Stage::kUnauthenticated, -1, kUnauthenticatedLimit);
-    const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank};
-    link.handshake = Handshake::listener(key_, terms, [this](Rank from) { return expects(from); });
+    Link& link = add(std::move(socket), Stage::kUnauthenticated, {}, kUnauthenticatedLimit);
+    const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank,
+                                 HandshakeService::kData};
+    link.handshake = Handshake::listener(key_, terms, [this](Rank from, HandshakeService service) {
+      return expects({from, service});
+    });
     watch(link, true);
   }
 }
@@ -131,13 +135,14 @@ void TcpNetwork::listen(bool on) {
   }
 }
 
-TcpNetwork::Link& TcpNetwork::add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit) {
+TcpNetwork::Link& TcpNetwork::add(TcpDescriptor socket, Stage stage, const Target& target,
+                                  Duration limit) {
   const Id id = ++last_id_;
   Link& link = links_[id];
   link.id = id;
   link.socket = std::move(socket);
   link.stage = stage;
-  link.rank = rank;
+  link.target = target;
   link.deadline = Clock::now() + limit;
   unsettled_.insert(id);
   return link;
@@ -155,7 +160,8 @@ void TcpNetwork::close(Id id) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   const Link& link = found->second;
-  if (link.rank >= 0 && peer(link.rank).sending == id) peer(link.rank).sending = 0;
+  const Rank rank = link.target.rank;
+  if (rank >= 0 && peer(rank).sending == id) peer(rank).sending = 0;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket.get(), nullptr);
   unsettled_.erase(id);
   links_.erase(found);
@@ -186,10 +192,14 @@ void TcpNetwork::read(Id id, int times) {
     const auto found = links_.find(id);
     if (found == links_.end()) return;
     std::string why;
-    const auto count = read_some(found->second.socket.get(), buffer_, why);
+    Link& link = found->second;
+    // What follows a handshake may be for whom the connection is handed out to.
+    const std::size_t most = link.handshake ? link.handshake->missing() : buffer_.size();
+    const auto count = read_some(link.socket.get(), std::span(buffer_).first(most), why);
     if (!count) return broken(id, why);
     if (*count == 0) return;
-    take(found->second, std::span(buffer_).first(*count));
+    take(link, std::span(buffer_).first(*count));
+    if (*count < most && times == kReadsInARow) return;  // there is no more now
   }
 }
 
@@ -214,15 +224,18 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   Link& link = found->second;
-  const Rank rank = link.rank;
+  const Rank rank = link.target.rank;
   Peer& other = peer(rank);
   if (kind == TcpFrameKind::kMessage) {
     events_.push_back({rank, std::move(body), false, {}});
   } else if (kind == TcpFrameKind::kGoodbye) {
     other.left = true;
     other.waiting.clear();
-    opening_.erase(rank);
+    opening_.erase({rank, HandshakeService::kControl});
     close(id);
+    if (opening_.contains({rank, HandshakeService::kData})) {
+      lose(rank, placement_.described(rank) + " has left");
+    }
   } else {
     other.why = placement_.described(rank) +
                 " failed: " + std::string(reinterpret_cast<const char*>(body.data()), body.size());
@@ -235,26 +248,27 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   const Stage stage = found->second.stage;
-  const Rank rank = found->second.rank;
+  const Target target = found->second.target;
   close(id);
   if (stage == Stage::kUnauthenticated) return;
   if (stage != Stage::kUp) {
-    retry(rank, why.empty() ? "refused: another job listens there, or the rank is gone" : why);
+    retry(target, why.empty() ? "refused: another job listens there, or the rank is gone" : why);
   } else if (departure_.empty()) {
-    lose(rank, placement_.described(rank) + " is gone: its connection " +
-                   (why.empty() ? "closed without a goodbye" : "broke (" + why + ")"));
+    lose(target.rank, placement_.described(target.rank) + " is gone: its connection " +
+                          (why.empty() ? "closed without a goodbye" : "broke (" + why + ")"));
   }
 }
 
 // The link that tells is closed already.
 void TcpNetwork::lose(Rank rank, const std::string& why) {
   Peer& other = peer(rank);
-  if (other.left || other.lost) return;
+  if (other.lost) return;
+  const bool left = other.left;
   other.lost = true;
   other.why = why;
   std::vector<Id> ids;
   for (const auto& [id, link] : links_) {
-    if (link.rank == rank) ids.push_back(id);
+    if (link.target.rank == rank) ids.push_back(id);
   }
   for (const Id id : ids) {
     // What it sent before, and perhaps why, is on the other link.
@@ -262,9 +276,12 @@ void TcpNetwork::lose(Rank rank, const std::string& why) {
     if (found != links_.end() && found->second.stage == Stage::kUp) read(id, INT_MAX);
   }
   for (const Id id : ids) close(id);
-  opening_.erase(rank);
+  opening_.erase({rank, HandshakeService::kControl});
+  opening_.erase({rank, HandshakeService::kData});
   other.waiting.clear();
-  events_.push_back({rank, {}, true, other.why});
+  data_.push_back({rank, false, {}, other.why});
+  // Of one that left in order only its data is missed.
+  if (!left) events_.push_back({rank, {}, true, other.why});
 }
 
 }  // namespace hvd

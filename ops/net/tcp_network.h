@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -19,17 +20,34 @@
 
 namespace hvd {
 
-// The connections of one rank: an event loop's body, without a thread, a lock or a wait. A pair of
-// ranks has one connection, or two if both began one at the same time; each end sends all its
-// messages over one of them, so that they stay in order. Not thread-safe.
+// The connections of one rank: an event loop's body, without a thread, a lock or a wait. For
+// control messages a pair of ranks has one connection, or two if both began one at the same time;
+// each end sends all its messages over one of them, so that they stay in order. Connections for
+// data are made in the same way, one by each end that has something to send, and handed out. Not
+// thread-safe.
 class TcpNetwork {
  public:
+  // What a connection is made for.
+  struct Target {
+    Rank rank = -1;
+    HandshakeService service = HandshakeService::kControl;
+    auto operator<=>(const Target&) const = default;
+  };
+
   // What happened: a message, or the loss of a rank, in which case `why` names rank and host.
   struct Event {
     Rank from = 0;
     Bytes message;
     bool lost = false;
     std::string why;
+  };
+
+  // A connection for data that was made, or the loss of the rank.
+  struct Data {
+    Rank peer = 0;
+    bool incoming = false;  // the peer made it, and sends
+    TcpDescriptor socket;   // none: the peer is lost
+    std::string why;        // names rank and host
   };
 
   static constexpr std::size_t kMaxUnauthenticatedPeers =
@@ -39,7 +57,6 @@ class TcpNetwork {
   TcpNetwork(const Placement& placement, std::vector<TcpListener> listeners,
              std::vector<TcpEndpoint> endpoints, const JobKey& key, Duration link_timeout);
   TcpNetwork(const TcpNetwork&) = delete;  // its handshakes point to it
-  TcpNetwork& operator=(const TcpNetwork&) = delete;
 
   // To be waited on by epoll or poll: readable when serve() has something to do.
   int descriptor() const noexcept { return epoll_.get(); }
@@ -48,8 +65,9 @@ class TcpNetwork {
   // When serve() must be called although nothing is readable.
   TimePoint next_deadline() const;
 
-  // Connects if it is not connected. A rank that cannot be reached by then is lost.
-  void open(Rank rank, TimePoint give_up);
+  // Connects if it is not connected; for data, at most once per rank. A rank that cannot be reached
+  // by then is lost.
+  void open(const Target& target, TimePoint give_up);
   bool connected(Rank rank) const { return peer(rank).sending != 0; }
   // Why open() has not succeeded so far.
   std::string obstacle(Rank rank) const;
@@ -57,6 +75,10 @@ class TcpNetwork {
   void send(Rank to, std::span<const std::byte> message);
   // What happened, oldest first. A rank is lost at most once, and nothing of it follows.
   std::deque<Event>& events() noexcept { return events_; }
+  // Connections for data that were made, and the ranks that were lost, since they were taken.
+  std::deque<Data>& data() noexcept { return data_; }
+  // Ends all connections of a rank; `why` names it and its host.
+  void lose(Rank rank, const std::string& why);
 
   // The last thing that is said to all who are connected. Nothing is sent to others afterwards.
   void part(TcpFrameKind how, const std::string& why);
@@ -79,7 +101,7 @@ class TcpNetwork {
     Id id = 0;
     TcpDescriptor socket;
     Stage stage = Stage::kUnauthenticated;
-    Rank rank = -1;                      // of the other end; of an unauthenticated one -1
+    Target target;                       // the other end; of an unauthenticated one rank -1
     TimePoint deadline;                  // of the handshake
     std::optional<Handshake> handshake;  // until it is up
     TcpFrameReader reader;
@@ -90,43 +112,44 @@ class TcpNetwork {
 
   struct Peer {
     std::vector<TcpAddress> addresses;
-    std::size_t next_address = 0;
     Id sending = 0;
-    bool accepted = false;  // it has connected to this rank
     bool left = false;
     bool lost = false;
     std::deque<Bytes> waiting;  // frames for the connection that is being made
-    TimePoint give_up;
-    TimePoint retry_at = TimePoint::max();
-    std::string obstacle;  // what the last attempt met
-    std::string why;       // it was lost
+    std::string why;            // it was lost
   };
 
-  Peer& peer(Rank rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  const Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+  // A connection that is being made.
+  struct Opening {
+    TimePoint give_up;
+    TimePoint retry_at = TimePoint::max();
+    std::size_t next_address = 0;
+    std::string obstacle;  // what the last attempt met
+  };
 
-  void check_time(TimePoint now);
+  Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+
   void accept_all(const TcpListener& listener);
   // Whether connections are taken.
   void listen(bool on);
-  Link& add(TcpDescriptor socket, Stage stage, Rank rank, Duration limit);
+  Link& add(TcpDescriptor socket, Stage stage, const Target& target, Duration limit);
   void watch(Link& link, bool is_new);
   void close(Id id);
 
-  void attempt(Rank rank);
-  void retry(Rank rank, const std::string& why);
+  void attempt(const Target& target);
+  void retry(const Target& target, const std::string& why);
   void connecting_ended(Link& link);
   // The other end has proven who it is.
   void come_up(Link& link);
+  void hand_out(Link& link);  // which is for data
   // These may end links: a link is looked up again afterwards.
   void flush(Link& link);
   void read(Id id, int times);  // or until there is nothing to read
   void take(Link& link, std::span<const std::byte> bytes);
   void take_handshake(Link& link, std::span<const std::byte> bytes);
-  bool expects(Rank rank) const;  // a connection of it
+  bool expects(const Target& from) const;  // a connection of it
   void take_frame(Id id, TcpFrameKind kind, Bytes body);
   void broken(Id id, const std::string& why);
-  void lose(Rank rank, const std::string& why);
 
   const Placement placement_;
   const Duration link_timeout_;
@@ -135,12 +158,14 @@ class TcpNetwork {
   std::vector<TcpEndpoint> endpoints_;
   std::vector<LocalAddress> local_;
   UniqueFd epoll_;
-  std::vector<Peer> peers_;   // by rank
-  std::map<Id, Link> links_;  // a map: links do not move
+  std::unique_ptr<Peer[]> peers_;  // by rank
+  std::map<Id, Link> links_;       // a map: links do not move
   Id last_id_ = 0;
   std::set<Id> unsettled_;  // links whose handshake goes on
-  std::set<Rank> opening_;  // ranks to which a connection is being made
+  std::map<Target, Opening> opening_;
+  std::set<Target> accepted_;  // what others have connected to this rank
   std::deque<Event> events_;
+  std::deque<Data> data_;
   std::vector<std::byte> buffer_;
   TimePoint listen_again_ = TimePoint::max();  // the system was out of descriptors
   Bytes departure_;                            // not empty once this rank parted

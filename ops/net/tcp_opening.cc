@@ -1,5 +1,7 @@
 // How the connections of a TcpNetwork begin, what is sent over them, and how they end in order.
 
+#include <sys/epoll.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -18,7 +20,9 @@ constexpr Duration kRetryInterval = std::chrono::milliseconds(100);  // before a
 }  // namespace
 
 std::string TcpNetwork::obstacle(Rank rank) const {
-  if (!opening_.contains(rank)) {
+  auto found = opening_.find({rank, HandshakeService::kControl});
+  if (found == opening_.end()) found = opening_.find({rank, HandshakeService::kData});
+  if (found == opening_.end()) {
     return placement_.described(rank) + " has not connected to host " +
            placement_.host_name(placement_.rank);
   }
@@ -27,7 +31,7 @@ std::string TcpNetwork::obstacle(Rank rank) const {
   for (const TcpAddress& each : there.addresses) {
     addresses += (addresses.empty() ? "" : ", ") + to_string(each);
   }
-  const std::string& last = peer(rank).obstacle;
+  const std::string& last = found->second.obstacle;
   return placement_.described(rank) + " cannot be reached from host " +
          placement_.host_name(placement_.rank) + " at " +
          (addresses.empty() ? "any address" : addresses) +
@@ -37,36 +41,42 @@ std::string TcpNetwork::obstacle(Rank rank) const {
          "with HVD_CONTROL_PLANE=mpi";
 }
 
-void TcpNetwork::open(Rank rank, TimePoint give_up) {
-  Peer& other = peer(rank);
-  if (other.sending != 0 || other.left || other.lost) return;
-  const bool is_new = opening_.insert(rank).second;
-  other.give_up = is_new ? give_up : std::max(other.give_up, give_up);
+void TcpNetwork::open(const Target& target, TimePoint give_up) {
+  const bool is_data = target.service == HandshakeService::kData;
+  Peer& other = peer(target.rank);
+  if (other.lost || (!is_data && (other.left || other.sending != 0))) return;
+  if (other.left) return lose(target.rank, placement_.described(target.rank) + " has left");
+  const auto [entry, is_new] = opening_.try_emplace(target);
+  Opening& opening = entry->second;
+  opening.give_up = is_new ? give_up : std::max(opening.give_up, give_up);
   if (!is_new) return;
-  const TcpEndpoint& there = endpoints_[static_cast<std::size_t>(rank)];
+  const TcpEndpoint& there = endpoints_[static_cast<std::size_t>(target.rank)];
   if (other.addresses.empty()) other.addresses = in_order_of_promise(there.addresses, local_);
-  attempt(rank);
+  attempt(target);
 }
 
-void TcpNetwork::attempt(Rank rank) {
-  Peer& other = peer(rank);
-  other.retry_at = TimePoint::max();
-  if (other.addresses.empty()) return;  // until give_up
-  const TcpAddress& address = other.addresses[other.next_address % other.addresses.size()];
+void TcpNetwork::attempt(const Target& target) {
+  const std::vector<TcpAddress>& addresses = peer(target.rank).addresses;
+  Opening& opening = opening_.at(target);
+  opening.retry_at = TimePoint::max();
+  if (addresses.empty()) return;  // until give_up
+  const TcpAddress& address = addresses[opening.next_address % addresses.size()];
   TcpDescriptor socket = connect_to(address, link_timeout_);
-  if (!socket) return retry(rank, std::strerror(errno));
-  watch(add(std::move(socket), Stage::kConnecting, rank, kConnectLimit), true);
+  if (!socket) return retry(target, std::strerror(errno));
+  watch(add(std::move(socket), Stage::kConnecting, target, kConnectLimit), true);
 }
 
 // At the next address, at the next turn; when all were tried, a little later.
-void TcpNetwork::retry(Rank rank, const std::string& why) {
-  if (!opening_.contains(rank)) return;
-  Peer& other = peer(rank);
-  const std::size_t count = other.addresses.size();
-  other.obstacle = to_string(other.addresses[other.next_address % count]) + ": " + why;
-  ++other.next_address;
-  const bool all_tried = other.next_address % count == 0;
-  other.retry_at = Clock::now() + (all_tried ? kRetryInterval : Duration::zero());
+void TcpNetwork::retry(const Target& target, const std::string& why) {
+  const auto found = opening_.find(target);
+  if (found == opening_.end()) return;
+  Opening& opening = found->second;
+  const std::vector<TcpAddress>& addresses = peer(target.rank).addresses;
+  const std::size_t count = addresses.size();
+  opening.obstacle = to_string(addresses[opening.next_address % count]) + ": " + why;
+  ++opening.next_address;
+  const bool all_tried = opening.next_address % count == 0;
+  opening.retry_at = Clock::now() + (all_tried ? kRetryInterval : Duration::zero());
 }
 
 void TcpNetwork::connecting_ended(Link& link) {
@@ -74,21 +84,21 @@ void TcpNetwork::connecting_ended(Link& link) {
   if (error != 0) return broken(link.id, std::strerror(error));
   link.stage = Stage::kGreeting;
   link.deadline = Clock::now() + kGreetLimit;
-  const Handshake::Terms terms{HandshakeService::kControl, kEpoch, link.rank};
+  const Handshake::Terms terms{link.target.service, kEpoch, link.target.rank};
   link.handshake = Handshake::caller(key_, terms, placement_.rank);
   link.outbox.push_back(link.handshake->take_output());
   flush(link);
 }
 
-bool TcpNetwork::expects(Rank rank) const {
-  if (rank < 0 || rank >= placement_.size() || rank == placement_.rank) return false;
-  const Peer& other = peer(rank);
-  return !other.accepted && !other.lost && !other.left;
+bool TcpNetwork::expects(const Target& from) const {
+  if (from.rank < 0 || from.rank >= placement_.size() || from.rank == placement_.rank) return false;
+  const Peer& other = peer(from.rank);
+  return !accepted_.contains(from) && !other.lost && !other.left;
 }
 
 void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
   const Id id = link.id;
-  const std::size_t used = link.handshake->take(bytes);
+  link.handshake->take(bytes);
   if (link.handshake->state() == Handshake::State::kFailed) {
     std::string ignored;  // what it still has to say fits a socket that nothing was written to
     write_some(link.socket.get(), link.handshake->take_output(), ignored);
@@ -101,21 +111,21 @@ void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
     return flush(link);
   }
   come_up(link);
-  const auto found = links_.find(id);
-  if (found != links_.end() && used < bytes.size()) take(found->second, bytes.subspan(used));
 }
 
 void TcpNetwork::come_up(Link& link) {
   if (link.stage == Stage::kUnauthenticated) {
-    const Rank rank = link.handshake->from();
-    if (!expects(rank)) return close(link.id);  // it came twice at once
-    link.rank = rank;
-    Peer& other = peer(link.rank);
-    other.accepted = true;
-    if (other.sending == 0 && !opening_.contains(link.rank)) other.sending = link.id;
+    const Target target{link.handshake->from(), link.handshake->service()};
+    if (!expects(target)) return close(link.id);  // it came twice at once
+    accepted_.insert(target);
+    link.target = target;
+    if (target.service == HandshakeService::kData) return hand_out(link);
+    Peer& other = peer(target.rank);
+    if (other.sending == 0 && !opening_.contains(target)) other.sending = link.id;
   } else {
-    Peer& other = peer(link.rank);
-    opening_.erase(link.rank);
+    if (link.target.service == HandshakeService::kData) return hand_out(link);
+    opening_.erase(link.target);
+    Peer& other = peer(link.target.rank);
     other.sending = link.id;
     link.outbox.push_back(link.handshake->take_output());
     std::ranges::move(other.waiting, std::back_inserter(link.outbox));
@@ -128,13 +138,26 @@ void TcpNetwork::come_up(Link& link) {
   watch(link, false);  // not now: frames of this link may be being read
 }
 
+void TcpNetwork::hand_out(Link& link) {
+  const Id id = link.id;
+  const bool incoming = link.stage == Stage::kUnauthenticated;
+  const Bytes last = link.handshake->take_output();
+  std::string why = "its socket is full";  // it never is: the hello alone was written to it
+  if (write_some(link.socket.get(), last, why) != last.size()) return broken(id, why);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket.get(), nullptr);
+  if (!incoming) opening_.erase(link.target);
+  data_.push_back({link.target.rank, incoming, std::move(link.socket), {}});
+  unsettled_.erase(id);
+  links_.erase(id);
+}
+
 void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
   Peer& other = peer(to);
   if (!departure_.empty() || other.left || other.lost) return;
   Bytes frame = make_frame(TcpFrameKind::kMessage, message);
   if (other.sending == 0) {
     other.waiting.push_back(std::move(frame));
-    return open(to, Clock::now() + link_timeout_);
+    return open({.rank = to}, Clock::now() + link_timeout_);
   }
   Link& link = links_.at(other.sending);
   link.outbox.push_back(std::move(frame));
@@ -156,7 +179,9 @@ void TcpNetwork::part(TcpFrameKind how, const std::string& why) {
 }
 
 bool TcpNetwork::parted() const {
-  const auto delivers = [this](Rank rank) { return !peer(rank).waiting.empty(); };
+  const auto delivers = [this](const auto& entry) {
+    return !peer(entry.first.rank).waiting.empty();
+  };
   if (std::any_of(opening_.begin(), opening_.end(), delivers)) return false;
   return std::none_of(links_.begin(), links_.end(),
                       [](const auto& entry) { return entry.second.stage == Stage::kUp; });

@@ -384,15 +384,31 @@ int connect_result(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
+std::optional<std::size_t> write_some(int socket, std::span<iovec> regions, std::string& why) {
+  msghdr message{};
+  message.msg_iov = regions.data();
+  message.msg_iovlen = regions.size();
+  return moved(sendmsg(socket, &message, MSG_NOSIGNAL), why);
+}
+
+std::optional<std::size_t> read_some(int socket, std::span<iovec> regions, std::string& why) {
+  msghdr message{};
+  message.msg_iov = regions.data();
+  message.msg_iovlen = regions.size();
+  const ssize_t count = recvmsg(socket, &message, 0);
+  if (count == 0) return std::nullopt;
+  return moved(count, why);
+}
+
 std::optional<std::size_t> write_some(int socket, std::span<const std::byte> bytes,
                                       std::string& why) {
-  return moved(send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL), why);
+  iovec region{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  return write_some(socket, {&region, 1}, why);
 }
 
 std::optional<std::size_t> read_some(int socket, std::span<std::byte> bytes, std::string& why) {
-  const ssize_t count = recv(socket, bytes.data(), bytes.size(), 0);
-  if (count == 0) return std::nullopt;
-  return moved(count, why);
+  iovec region{bytes.data(), bytes.size()};
+  return read_some(socket, {&region, 1}, why);
 }
 
 }  // namespace hvd

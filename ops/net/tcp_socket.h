@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/uio.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -139,5 +141,8 @@ int connect_result(int socket);
 std::optional<std::size_t> write_some(int socket, std::span<const std::byte> bytes,
                                       std::string& why);
 std::optional<std::size_t> read_some(int socket, std::span<std::byte> bytes, std::string& why);
+// From and to several regions, one after the other.
+std::optional<std::size_t> write_some(int socket, std::span<iovec> regions, std::string& why);
+std::optional<std::size_t> read_some(int socket, std::span<iovec> regions, std::string& why);
 
 }  // namespace hvd

@@ -85,8 +85,9 @@ void Reception::accept_all(int listening, TimePoint now) {
       return;
     }
     if (unauthenticated_.size() >= most_) unauthenticated_.pop_front();
+    const auto admits = [this](std::int32_t from, HandshakeService) { return expects_(from); };
     unauthenticated_.push_back({std::move(socket),
-                                Handshake::listener(key_bytes(address_), kTerms, expects_),
+                                Handshake::listener(key_bytes(address_), kTerms, admits),
                                 now + kUnauthenticatedLimit});
   }
 }

@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "ops/host": ["core/config", "core/ports", "core/runtime/wake"],
     "ops/self": ["ops/host"],
     "ops/shm": ["ops/host"],
-    "ops/net": ["core/config", "core/ports"],
+    "ops/net": ["ops/host"],
     "ops/mpi": ["ops/host"],
     "ops/hier": ["ops/host"],
     "ops/device": ["core/base"],

@@ -86,7 +86,10 @@ agreement)
   done
   ;;
 contract)
-  launch -x HOROVOD_DETERMINISTIC=1 "$connect_test" || fail "exit code $?"
+  for carried in shm tcp; do
+    launch -x HOROVOD_DETERMINISTIC=1 -x HOROVOD_CPU_OPERATIONS=$carried "$connect_test" ||
+      fail "tensors by $carried: exit code $?"
+  done
   ;;
 killed_rank)
   for victim in 3 2 0; do

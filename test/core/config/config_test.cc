@@ -366,9 +366,9 @@ TEST_F(ConfigTest, FindsHowManyRanksShareTheHost) {
   EXPECT_EQ(read_launch_info().local_size, 2);
 }
 
-TEST_F(ConfigTest, TensorsMoveThroughSharedMemoryUnlessMpiIsAskedFor) {
+TEST_F(ConfigTest, TensorsMoveThroughSharedMemoryUnlessMpiOrTcpIsAskedFor) {
   EXPECT_EQ(read_config().cpu_operations, "shm");
-  for (const char* each : {"shm", "mpi"}) {
+  for (const char* each : {"shm", "mpi", "tcp"}) {
     set("HOROVOD_CPU_OPERATIONS", each);
     EXPECT_EQ(read_config().cpu_operations, each);
     EXPECT_EQ(warnings_of_reading(), "");

@@ -56,6 +56,7 @@ class ForwardingCollective : public Collective {
     return inner_->subset(number, ranks);
   }
   std::optional<Duration> poll_interval() const override { return inner_->poll_interval(); }
+  std::optional<Duration> prepare_sleep() override { return inner_->prepare_sleep(); }
   void progress(TimePoint now) override { inner_->progress(now); }
   Fence fence() override { return inner_->fence(); }
   void abort() noexcept override { inner_->abort(); }

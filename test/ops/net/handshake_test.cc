@@ -169,7 +169,7 @@ TEST_F(Handshakes, OfOtherTermsAreRefusedAndTheCallerIsToldWhy) {
 TEST_F(Handshakes, AreForThoseWhomTheListenerWants) {
   std::int32_t asked = -1;
   Handshake a = caller();
-  Handshake b = listener(kTerms, [&](std::int32_t from) {
+  Handshake b = listener(kTerms, [&](std::int32_t from, HandshakeService) {
     asked = from;
     return false;
   });

@@ -239,5 +239,23 @@ TEST(TcpControlPlane, SendingToNobodyOrToItselfIsABug) {
   for (const Rank wrong : {-1, 0, 2}) EXPECT_THROW(plane->send(wrong, {}), InternalError);
 }
 
+// Its thread watches whenever nobody else does.
+TEST(TcpControlPlane, RingsWhoSleepsAndWhoHasNotPolledForAWhile) {
+  test::TcpDoors world(2);
+  const auto zero = world.plane(0);
+  const auto one = world.plane(1);
+  for (int round = 0; round < 40; ++round) {
+    EXPECT_FALSE(zero->poll().has_value());
+    const auto seen = zero->doorbell().rings();
+    EXPECT_FALSE(zero->poll().has_value());
+    const bool sleeps = round % 2 == 0;
+    EXPECT_FALSE(sleeps && zero->prepare_sleep().has_value());
+    one->send(0, test::text_message("now"));
+    zero->doorbell().wait_until(seen, Clock::now() + std::chrono::seconds(20));
+    EXPECT_NE(zero->doorbell().rings(), seen) << "nobody rang";
+    EXPECT_EQ(test::next_message(*zero).bytes, test::text_message("now"));
+  }
+}
+
 }  // namespace
 }  // namespace hvd

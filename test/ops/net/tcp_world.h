@@ -98,14 +98,16 @@ class RawSocket {
   bool closed_ = false;
 };
 
-inline Handshake caller(Rank from, Rank to, const JobKey& key) {
-  return Handshake::caller(key, {.service = HandshakeService::kControl, .to = to}, from);
+inline Handshake caller(Rank from, Rank to, const JobKey& key,
+                        HandshakeService service = HandshakeService::kControl) {
+  return Handshake::caller(key, {.service = service, .to = to}, from);
 }
 
 // Rank `from` as far as rank `to` can tell, if the key is that of the job.
-inline RawSocket impersonate(Rank from, Rank to, const TcpEndpoint& there, const JobKey& key) {
+inline RawSocket impersonate(Rank from, Rank to, const TcpEndpoint& there, const JobKey& key,
+                             HandshakeService service = HandshakeService::kControl) {
   RawSocket raw(loopback_port(there));
-  Handshake handshake = caller(from, to, key);
+  Handshake handshake = caller(from, to, key, service);
   raw.write(handshake.take_output());
   handshake.take(raw.read(kWelcomeBytes));
   raw.write(handshake.take_output());

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <initializer_list>
 #include <optional>
 #include <thread>
 
@@ -34,20 +33,31 @@ constexpr std::size_t kOutputRead = 1 << 14;
 // Of what is left when the program has ended: more than the largest terminal and pipe hold.
 constexpr std::size_t kMostDrained = std::size_t{4} << 20;
 
-// Of the first of these variables that is set and a number.
-std::optional<int> number_from(const Environment& environment,
-                               std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (const auto number = parse_number<int>(value_of(environment, name).value_or(""))) {
-      return number;
+// A rank's numbers, in the words of Open MPI, of Horovod for ranks without MPI, and of PyTorch's
+// launcher. Agents are started with those of one of the first two, programs get the last as well.
+struct RankNumber {
+  const char* open_mpi;
+  const char* horovod;
+  const char* torch;
+};
+constexpr RankNumber kRank = {"OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "RANK"};
+constexpr RankNumber kSize = {"OMPI_COMM_WORLD_SIZE", "HOROVOD_SIZE", "WORLD_SIZE"};
+constexpr RankNumber kLocalRank = {"OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK",
+                                   "LOCAL_RANK"};
+constexpr RankNumber kLocalSize = {"OMPI_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE",
+                                   "LOCAL_WORLD_SIZE"};
+
+std::optional<int> read(const Environment& environment, const RankNumber& number) {
+  for (const char* name : {number.open_mpi, number.horovod}) {
+    if (const auto value = parse_number<int>(value_of(environment, name).value_or(""))) {
+      return value;
     }
   }
   return std::nullopt;
 }
 
-// mpirun starts agents with the rank in the first of these variables, hvdrun in the second.
 int rank_from(const Environment& environment) {
-  const int rank = number_from(environment, {"OMPI_COMM_WORLD_RANK", "HOROVOD_RANK"}).value_or(-1);
+  const int rank = read(environment, kRank).value_or(-1);
   if (rank < 0) {
     throw InvalidArgumentError(
         "--agent is for mpirun's and hvdrun's use; start hvdrun -np N program");
@@ -55,12 +65,18 @@ int rank_from(const Environment& environment) {
   return rank;
 }
 
-// Libraries with threads of their own would start one a core in every rank; two ranks on two cores
-// would run four.
+void add_torch_variables(Environment& environment) {
+  for (const RankNumber& number : {kRank, kSize, kLocalRank, kLocalSize}) {
+    const auto value = read(environment, number);
+    if (value) environment[number.torch] = std::to_string(*value);
+  }
+}
+
+// Libraries with threads of their own would start one per core in every rank; two ranks on two
+// cores would run four.
 void share_out_threads(Environment& environment) {
   if (environment.contains("OMP_NUM_THREADS")) return;
-  const int ranks =
-      number_from(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE"}).value_or(1);
+  const int ranks = read(environment, kLocalSize).value_or(1);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   environment["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores / std::max(1, ranks)));
 }
@@ -121,6 +137,7 @@ Agent::Agent(std::span<const std::string> command, Environment environment, Uniq
   launcher_.say(Hello{host_name(), boot_id()});
   environment_[kLossMarkVariable] = loss_mark_.place();
   share_out_threads(environment_);
+  add_torch_variables(environment_);
 }
 
 Connection Agent::call() {

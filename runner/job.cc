@@ -373,7 +373,7 @@ int Job::report_start_failure() {
   say("hvdrun: " + starter() + " failed with exit code " + std::to_string(roots_.exit_code()) +
       (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice);
   if (plan_.by_mpirun && !plan_.remote) {
-    say("hvdrun: --gloo starts ranks on one machine without mpirun\n");
+    say("hvdrun: without --mpi, hvdrun starts the ranks of one machine itself\n");
   }
   return roots_.exit_code();
 }

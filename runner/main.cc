@@ -18,6 +18,7 @@
 #include "core/config/config.h"
 #include "core/system/host.h"
 #include "ops/connect/backends.h"
+#include "ops/net/tcp_socket.h"
 #include "runner/job.h"
 #include "runner/plan/option_table.h"
 #include "runner/process.h"
@@ -40,13 +41,10 @@ int usable_cores() {
 LaunchContext look_around() {
   LaunchContext context;
   context.mpirun = find_in_path("mpirun", environment("PATH").value_or("/usr/bin:/bin"));
-  const std::vector<BackendInfo> all = backends();
-  context.has_mpi = std::any_of(all.begin(), all.end(), [](const BackendInfo& backend) {
-    return backend.name == "mpi" && backend.usable;
-  });
   context.hvdrun = std::filesystem::read_symlink("/proc/self/exe");
   context.hostname = host_name();
   context.cores = usable_cores();
+  context.free_port = listen_on("127.0.0.1").at.port;
   context.is_root = geteuid() == 0;
   context.environment = current_environment();
   return context;

@@ -18,9 +18,9 @@ constexpr std::array<const char*, 4> kSchedulerVariables = {"SLURM_JOB_ID", "PBS
                                                             "LSB_HOSTS", "PE_HOSTFILE"};
 
 // Besides HOROVOD_* and HVD_*, what a program needs on another host to start as it does here.
-constexpr std::array<const char*, 7> kExported = {
-    "PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
-    "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
+constexpr std::array kExported = {"PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
+                                  "CONDA_PREFIX", "OMP_NUM_THREADS", "MASTER_ADDR", "MASTER_PORT",
+                                  "GROUP_RANK",   kAgentVariable};
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
 constexpr const char* kLinkTimeout = "HVD_LINK_TIMEOUT_SECONDS";
@@ -34,13 +34,15 @@ constexpr std::array<const char*, 4> kForeign = {"OMPI_", "PMIX_", "PMI_", "MPI_
 constexpr std::array<const char*, 3> kForeignRanks = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                                       "PMI_RANK"};
 
-// What an hvdrun that started this one set, or a rank; HVD_WORLD=self was for this process.
-constexpr std::array<const char*, 3> kOfOuterJob = {kSourcesVariable, kRankProcessVariable,
-                                                    "HVD_WORLD"};
+// What an hvdrun or torchrun that started this one set, or a rank; HVD_WORLD=self was for this
+// process. With torchrun's, no rank of torch.distributed would listen at MASTER_PORT.
+constexpr std::array kOfOuterJob = {kSourcesVariable, kRankProcessVariable, "HVD_WORLD",
+                                    "TORCHELASTIC_"};
 
-void forget_foreign(Environment& environment) {
-  std::erase_if(environment, [](const auto& variable) {
-    return std::any_of(kForeign.begin(), kForeign.end(),
+// Removes the variables whose names begin so.
+void forget(Environment& environment, std::span<const char* const> prefixes) {
+  std::erase_if(environment, [&](const auto& variable) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
                        [&](const char* prefix) { return variable.first.starts_with(prefix); });
   });
 }
@@ -70,11 +72,23 @@ void add(std::vector<std::string>& argv, std::initializer_list<std::string> word
   argv.insert(argv.end(), words);
 }
 
+// Where ranks of torch.distributed meet: rank 0 listens there. Agents add each rank's numbers.
+void add_master(Environment& environment, const Options& options, const LaunchContext& context) {
+  const bool remote = may_be_remote(options, context);
+  environment.erase("GROUP_RANK");  // an outer job's
+  if (!remote) environment["GROUP_RANK"] = "0";
+  environment["MASTER_ADDR"] = !remote                 ? "127.0.0.1"
+                               : options.hosts.empty() ? context.hostname
+                                                       : options.hosts[0].host;
+  environment["MASTER_PORT"] = std::to_string(context.free_port);
+}
+
 Environment plan_environment(const Options& options, const LaunchContext& context,
                              const std::string& agent_address) {
   Environment environment = rank_environment(options, context);
   environment[kAgentVariable] = agent_address;
   environment[kJobVariable] = make_job_name();  // one that was there is another job's
+  add_master(environment, options, context);
   if (context.is_root) {  // mpirun refuses root otherwise; containers run as root
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -110,6 +124,14 @@ std::string controller(const Options& options, const LaunchContext& context) {
   return checked(rank_environment(options, context), kController).value_or(Config{}.controller);
 }
 
+// Words for mpirun ask for it too, and so does a setting that only MPI can serve.
+bool asks_for_mpirun(const Options& options, const LaunchContext& context) {
+  const std::string wanted = controller(options, context);
+  if (wanted != "auto") return wanted == "mpi";
+  return !options.mpi_args.empty() || !options.binding_args.empty() ||
+         checked(rank_environment(options, context), "HOROVOD_CPU_OPERATIONS") == "mpi";
+}
+
 std::vector<std::string> mpirun_command(const Options& options, const LaunchContext& context,
                                         const Environment& environment) {
   std::vector<std::string> argv;
@@ -121,6 +143,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
   }
   // Open MPI ties each rank of a small job to one core by default. A rank has more threads than
   // one (coordinator, loader, OpenMP), and they would all share that core.
+  if (options.binding_args.empty()) add(argv, {"--bind-to", "none"});
   argv.insert(argv.end(), options.binding_args.begin(), options.binding_args.end());
   if (may_be_remote(options, context)) add_ssh(argv, options);
   add_interfaces(argv, options);
@@ -144,7 +167,7 @@ void add_agent(std::vector<std::string>& argv, const Options& options,
 // The names are Horovod's own for ranks without MPI.
 Environment without_mpi(Environment environment, int rank, int size,
                         const std::string& rendezvous) {
-  forget_foreign(environment);
+  forget(environment, kForeign);
   for (const char* number : {"HOROVOD_RANK", "HOROVOD_LOCAL_RANK"}) {
     environment[number] = std::to_string(rank);
   }
@@ -177,8 +200,8 @@ Environment rank_environment(const Options& options, const LaunchContext& contex
   const bool in_mpi =
       std::any_of(kForeignRanks.begin(), kForeignRanks.end(),
                   [&](const char* name) { return context.environment.contains(name); });
-  if (in_mpi) forget_foreign(environment);
-  for (const char* name : kOfOuterJob) environment.erase(name);
+  if (in_mpi) forget(environment, kForeign);
+  forget(environment, kOfOuterJob);
   for (const auto& [name, value] : settings_environment(options)) environment[name] = value;
   return environment;
 }
@@ -205,13 +228,9 @@ bool may_be_remote(const Options& options, const LaunchContext& context) {
 }
 
 bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
-  const std::string wanted = controller(options, context);
   const bool remote = may_be_remote(options, context);
-  const bool can = !context.mpirun.empty();
-  if (!remote && (wanted == "gloo" || (wanted == "auto" && !(can && context.has_mpi)))) {
-    return false;
-  }
-  if (can) return true;
+  if (!remote && !asks_for_mpirun(options, context)) return false;
+  if (!context.mpirun.empty()) return true;
   throw UnsupportedError(std::string("there is no mpirun in PATH; hvdrun starts ") +
                          (remote ? "ranks on other machines" : "ranks that use MPI (--mpi)") +
                          " with Open MPI: apt-get install openmpi-bin");

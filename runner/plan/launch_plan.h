@@ -10,11 +10,11 @@ namespace hvd::runner {
 
 // What the machine is like: everything a plan depends on besides the options.
 struct LaunchContext {
-  std::string mpirun;   // absolute path; empty = there is none
-  bool has_mpi = true;  // ranks of this build can use it
-  std::string hvdrun;   // absolute path; the same on every host
+  std::string mpirun;  // absolute path; empty = there is none
+  std::string hvdrun;  // absolute path; the same on every host
   std::string hostname;
-  int cores = 1;  // that this process may use
+  int cores = 1;      // that this process may use
+  int free_port = 0;  // of TCP
   bool is_root = false;
   Environment environment;
 };
@@ -53,9 +53,9 @@ std::string chosen_interfaces(const Environment& environment);
 // Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
 bool may_be_remote(const Options& options, const LaunchContext& context);
 
-// Whether mpirun starts the ranks; otherwise hvdrun does, on this machine, and MPI is not needed.
-// HOROVOD_CONTROLLER (--mpi, --gloo) decides; by default mpirun does where it can be used. Throws
-// UnsupportedError when it has to and cannot.
+// Whether mpirun starts the ranks: on several machines, or if it is asked for by HOROVOD_CONTROLLER
+// (--mpi), words for it or a setting that needs MPI. Otherwise hvdrun does, and MPI is not needed.
+// Throws UnsupportedError when it has to and cannot.
 bool starts_by_mpirun(const Options& options, const LaunchContext& context);
 
 // `agent_address` is the value of kAgentVariable, `rendezvous` that of HVD_RENDEZVOUS where mpirun

@@ -272,11 +272,25 @@ TEST(HvdrunItself, TellsRanksTheirPlaceByHorovodsNames) {
             (std::vector<std::string>{"[0] 0 3 3", "[1] 1 3 3", "[2] 2 3 3"}));
 }
 
+TEST_P(Hvdrun, TellsRanksTheirPlaceByTheNamesOfPytorchsLauncher) {
+  const Result result = run({"-np", "2", "sh", "-c",
+                             "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK "
+                             "$MASTER_ADDR:$MASTER_PORT"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string port = result.out.substr(result.out.rfind(':') + 1);
+  EXPECT_EQ(sorted_lines(result.out),
+            sorted_lines("[0] 0 2 0 2 0 127.0.0.1:" + port + "[1] 1 2 1 2 0 127.0.0.1:" + port));
+  EXPECT_GT(std::stoi(port), 1023);
+}
+
 TEST(HvdrunItself, PrintsThePlanWhenAsked) {
   const Result result = run({"-np", "1", "--verbose", "true"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("mpirun -np 1"));
-  EXPECT_THAT(result.err, HasSubstr("--bind-to none"));
+  EXPECT_THAT(result.err, HasSubstr("hvdrun --agent -- true (1 times)\n"));
+  const Result by_mpirun = run({"-np", "1", "--verbose", "--mpi", "true"});
+  EXPECT_EQ(by_mpirun.code, 0);
+  EXPECT_THAT(by_mpirun.err, HasSubstr("mpirun -np 1"));
+  EXPECT_THAT(by_mpirun.err, HasSubstr("--bind-to none"));
 }
 
 class ForwardedSignal : public SignalCase {};
@@ -426,7 +440,8 @@ TEST(HvdrunItself, ShowsMpirunsOwnTroublesWhereItKnowsNoBetter) {
   EXPECT_THAT(result.err, HasSubstr("no-such-option-of-mpirun"));
   EXPECT_THAT(result.err, HasSubstr("hvdrun: mpirun failed with exit code"));
   EXPECT_THAT(result.err, EndsWith("; its messages are above\n"
-                                   "hvdrun: --gloo starts ranks on one machine without mpirun\n"));
+                                   "hvdrun: without --mpi, hvdrun starts the ranks of one "
+                                   "machine itself\n"));
 }
 
 TEST(HvdrunItself, RefusesABadCommandLineWithCodeTwo) {

@@ -22,6 +22,7 @@ LaunchContext two_cores(Environment environment = {}) {
           .hvdrun = "/opt/bin/hvdrun",
           .hostname = "node1",
           .cores = 2,
+          .free_port = 12345,
           .is_root = false,
           .environment = std::move(environment)};
 }
@@ -38,8 +39,9 @@ LaunchPlan whole_plan(const Options& options, const LaunchContext& context) {
   return make_launch_plan(options, context, "key 127.0.0.1:1", "unix:meeting");
 }
 
-// What is started first: mpirun, if it can be.
-LaunchCommand plan(const Options& options, const LaunchContext& context) {
+// How mpirun is started.
+LaunchCommand plan(const Options& options, LaunchContext context) {
+  context.environment.emplace("HOROVOD_CONTROLLER", "mpi");
   return whole_plan(options, context).commands.at(0);
 }
 
@@ -132,9 +134,13 @@ TEST(LaunchPlan, ForgetsWhatAnOuterHvdrunSet) {
 }
 
 TEST(LaunchPlan, ForgetsTheRankThatStartedHvdrun) {
-  const Environment of_rank = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_MCA_orte_launch", "1"},
-                               {"PMIX_NAMESPACE", "17"},      {"HVD_RANK_PROCESS", "4711 place"},
-                               {"HVD_WORLD", "self"},         {"A", "b"}};
+  const Environment of_rank = {{"OMPI_COMM_WORLD_RANK", "1"},
+                               {"OMPI_MCA_orte_launch", "1"},
+                               {"PMIX_NAMESPACE", "17"},
+                               {"HVD_RANK_PROCESS", "4711 place"},
+                               {"HVD_WORLD", "self"},
+                               {"TORCHELASTIC_RUN_ID", "none"},
+                               {"A", "b"}};
   const auto environment = plan(ranks(1), two_cores(of_rank)).environment;
   EXPECT_THAT(environment, Contains(Pair("A", "b")));
   for (const auto& [name, value] : of_rank) {
@@ -203,24 +209,26 @@ TEST(LaunchPlan, ExportsSettingsAndPathsToOtherHosts) {
                                                         {"HOROVOD_HOSTNAME", "me"},
                                                         {"HOME", "/h"}}))
                                   .argv);
-  EXPECT_THAT(names, ElementsAre("HOROVOD_CYCLE_TIME", "HVDRUN_AGENT", "HVD_JOB_ID", "HVD_X",
-                                 "PYTHONPATH"));
+  EXPECT_THAT(names,
+              ElementsAre("GROUP_RANK", "HOROVOD_CONTROLLER", "HOROVOD_CYCLE_TIME", "HVDRUN_AGENT",
+                          "HVD_JOB_ID", "HVD_X", "MASTER_ADDR", "MASTER_PORT", "PYTHONPATH"));
 }
 
-TEST(LaunchPlan, MpirunStartsTheRanksWhereItCanUnlessTold) {
+TEST(LaunchPlan, MpirunStartsTheRanksOfOneMachineIfItIsAskedFor) {
   const LaunchContext usual = two_cores();
   LaunchContext no_mpirun = usual;
   no_mpirun.mpirun.clear();
-  LaunchContext no_mpi = usual;
-  no_mpi.has_mpi = false;
-  EXPECT_TRUE(starts_by_mpirun(ranks(2), usual));
-  EXPECT_FALSE(starts_by_mpirun(ranks(2), no_mpirun));
-  EXPECT_FALSE(starts_by_mpirun(ranks(2), no_mpi));
+  EXPECT_FALSE(starts_by_mpirun(ranks(2), usual));
   EXPECT_FALSE(starts_by_mpirun(with_controller(ranks(2), "gloo"), usual));
-  EXPECT_TRUE(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpi));
-  EXPECT_FALSE(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CONTROLLER", "gloo"}})));
-  EXPECT_TRUE(starts_by_mpirun(with_controller(ranks(2), "auto"),
-                               two_cores({{"HOROVOD_CONTROLLER", "gloo"}})));
+  EXPECT_TRUE(starts_by_mpirun(with_controller(ranks(2), "mpi"), usual));
+  EXPECT_TRUE(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CONTROLLER", "mpi"}})));
+  EXPECT_FALSE(starts_by_mpirun(with_controller(ranks(2), "auto"),
+                                two_cores({{"HOROVOD_CONTROLLER", "mpi"}})));
+  EXPECT_TRUE(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CPU_OPERATIONS", "mpi"}})));
+  Options with_words = ranks(2);
+  with_words.mpi_args = {"--mca", "x", "y"};
+  EXPECT_TRUE(starts_by_mpirun(with_words, usual));
+  EXPECT_FALSE(starts_by_mpirun(with_controller(with_words, "gloo"), usual));
   EXPECT_THROW(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CONTROLLER", "x"}})),
                InvalidArgumentError);
   EXPECT_THROW(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpirun), UnsupportedError);
@@ -252,7 +260,8 @@ TEST(LaunchPlan, WithoutMpirunThereIsAnAgentARank) {
         testing::IsSupersetOf({Pair("A", "b"), Pair("HVDRUN_AGENT", "key 127.0.0.1:1"),
                                Pair("HVD_RENDEZVOUS", "unix:meeting"), Pair("HOROVOD_SIZE", "2"),
                                Pair("HOROVOD_LOCAL_SIZE", "2"), Pair("HOROVOD_CROSS_RANK", "0"),
-                               Pair("HOROVOD_CROSS_SIZE", "1")}));
+                               Pair("HOROVOD_CROSS_SIZE", "1"), Pair("GROUP_RANK", "0"),
+                               Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "12345")}));
     EXPECT_EQ(command.environment.count("OMPI_COMM_WORLD_RANK"), 0u);
     EXPECT_EQ(command.environment.count("PMIX_RANK"), 0u);
   }

@@ -57,6 +57,7 @@ class Job {
 
  private:
   void start();
+  void start_programs();
   void turn();
   TimePoint wakes_at() const;
   bool finished() const;
@@ -105,13 +106,13 @@ Reception open_reception(const Options& options, const LaunchContext& context,
                          Reception::Expects expects) {
   const Environment environment = rank_environment(options, context);
   return {listening_addresses(may_be_remote(options, context), chosen_interfaces(environment)),
-          options.np, link_timeout(environment), std::move(expects)};
+          ranks_of_agents(options, context).size(), link_timeout(environment), std::move(expects)};
 }
 
 Job::Job(const Options& options, const LaunchContext& context)
     : options_(options),
       signals_(watch_signals()),
-      agents_(options.np),
+      agents_(ranks_of_agents(options, context)),
       reception_(
           open_reception(options, context, [this](int rank) { return agents_.expects(rank); })),
       printer_(
@@ -137,9 +138,9 @@ void Job::start() {
     say("hvdrun: warning: " + warning + "\n");
   }
   if (options_.verbose) {
-    std::string line = "hvdrun: " + join_words(plan_.commands[0].argv);
-    if (!plan_.by_mpirun) line += " (" + std::to_string(plan_.commands.size()) + " times)";
-    say(line + "\n");
+    for (const LaunchCommand& command : plan_.commands) {
+      say("hvdrun: " + join_words(command.argv) + "\n");
+    }
   }
   Pipe in = make_pipe();
   Pipe out = make_pipe();
@@ -151,6 +152,19 @@ void Job::start() {
   stdin_.connect(std::move(in.write_end));
   starter_output_ = {std::move(out.read_end), std::move(err.read_end)};
   for (const UniqueFd& fd : starter_output_) set_nonblocking(fd.get());
+}
+
+// Once all agents are there: only then it is known which hosts they are on.
+void Job::start_programs() {
+  const std::vector<HostFacts> facts = agents_.facts();
+  if (facts.empty() || stop_signal_ != 0) return;
+  std::vector<Start> programs;
+  for (const Environment& variables : rank_variables(plan_.agents, facts, plan_.meeting)) {
+    std::vector<std::string> all;
+    for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+    programs.push_back({join(options_.command), join(all), ""});
+  }
+  agents_.run(programs);
 }
 
 int Job::run() {
@@ -189,6 +203,7 @@ void Job::turn() {
     admit(std::move(agent));
   }
   for (const AgentEvent& event : agents_.serve(all.subspan(fixed, known - fixed), now)) note(event);
+  start_programs();
   if (stop_signal_ != 0 || std::cmp_equal(ends_.size(), options_.np)) agents_.hang_up();
   agents_.tick(now);
   if (polls[1].revents != 0) writer_.acknowledge();

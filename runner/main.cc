@@ -18,7 +18,6 @@
 #include "core/config/config.h"
 #include "core/system/host.h"
 #include "ops/connect/backends.h"
-#include "ops/net/tcp_socket.h"
 #include "runner/job.h"
 #include "runner/plan/option_table.h"
 #include "runner/process.h"
@@ -44,7 +43,6 @@ LaunchContext look_around() {
   context.hvdrun = std::filesystem::read_symlink("/proc/self/exe");
   context.hostname = host_name();
   context.cores = usable_cores();
-  context.free_port = listen_on("127.0.0.1").at.port;
   context.is_root = geteuid() == 0;
   context.environment = current_environment();
   return context;
@@ -113,9 +111,7 @@ std::string requested_text(const Options& options) {
 }
 
 int run(std::span<const std::string> arguments) {
-  if (arguments.size() > 2 && arguments[0] == "--agent" && arguments[1] == "--") {
-    return run_agent(arguments.subspan(2));
-  }
+  if (!arguments.empty() && arguments[0] == "--agent") return run_agent(arguments.subspan(1));
   Options options;
   try {
     options = parse_options(arguments, current_environment());

@@ -42,8 +42,14 @@ void move_fd(int from, int to) {
   if (from >= 0) dup2(from, to);
 }
 
-// After fork(): only calls that are safe there. Returns when exec failed.
-void become(const ChildSpec& spec, char* const* argv, char* const* environment, pid_t parent) {
+// Why a child could not become a program.
+struct Failure {
+  int error = 0;
+  bool in_folder = false;
+};
+
+// After fork(): only calls that are safe there. Returns when it failed.
+Failure become(const ChildSpec& spec, char* const* argv, char** environment, pid_t parent) {
   setsid();
   if (spec.death_signal != 0) {
     prctl(PR_SET_PDEATHSIG, spec.death_signal);
@@ -56,7 +62,10 @@ void become(const ChildSpec& spec, char* const* argv, char* const* environment, 
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execvpe(argv[0], argv, environment);
+  if (!spec.folder.empty() && chdir(spec.folder.c_str()) != 0) return {errno, true};
+  environ = environment;  // execvp() looks into its PATH
+  execvp(argv[0], argv);
+  return {errno, false};
 }
 
 bool is_ignored(int signal) {
@@ -130,24 +139,21 @@ ChildStart start_child(const ChildSpec& spec) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : spec.environment) variables.push_back(name + "=" + value);
   const std::vector<char*> argv = pointers(arguments);
-  const std::vector<char*> environment = pointers(variables);
-  Pipe failure = make_pipe();  // closes on exec; carries errno otherwise
+  std::vector<char*> environment = pointers(variables);
+  Pipe report = make_pipe();  // closes on exec; carries a Failure otherwise
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return {-1, errno};
   if (pid == 0) {
-    become(spec, argv.data(), environment.data(), parent);
-    const int error = errno;
-    [[maybe_unused]] const auto written = write(failure.write_end.get(), &error, sizeof error);
+    const Failure failure = become(spec, argv.data(), environment.data(), parent);
+    [[maybe_unused]] const auto written = write(report.write_end.get(), &failure, sizeof failure);
     _exit(127);
   }
-  failure.write_end.reset();
-  int error = 0;
-  ssize_t got = 0;
-  do {
-    got = read(failure.read_end.get(), &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  return {pid, got == sizeof error ? error : 0};
+  report.write_end.reset();
+  Failure failure;
+  while (read(report.read_end.get(), &failure, sizeof failure) < 0 && errno == EINTR) {
+  }
+  return {pid, failure.error, failure.in_folder};
 }
 
 UniqueFd watch_signals() {

@@ -25,9 +25,10 @@ Pipe make_terminal();
 void set_nonblocking(int fd);
 
 struct ChildSpec {
-  std::vector<std::string> argv;  // argv[0] is looked up in PATH
+  std::vector<std::string> argv;  // argv[0] is looked up in the PATH of `environment`
   Environment environment;
-  int stdin_fd = -1;  // -1 = inherit
+  std::string folder = {};  // "" = this process's
+  int stdin_fd = -1;        // -1 = inherit
   int stdout_fd = -1;
   int stderr_fd = -1;
   int death_signal = 0;  // what the child gets when this process dies
@@ -35,7 +36,8 @@ struct ChildSpec {
 
 struct ChildStart {
   pid_t pid = -1;
-  int error = 0;  // errno when it could not be started
+  int error = 0;           // errno when it could not be started
+  bool in_folder = false;  // because of `folder`
 };
 
 // Starts a program in a session and process group of its own, with default signal handling.

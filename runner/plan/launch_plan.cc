@@ -19,13 +19,11 @@ constexpr std::array<const char*, 4> kSchedulerVariables = {"SLURM_JOB_ID", "PBS
 
 // Besides HOROVOD_* and HVD_*, what a program needs on another host to start as it does here.
 constexpr std::array kExported = {"PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
-                                  "CONDA_PREFIX", "OMP_NUM_THREADS", "MASTER_ADDR", "MASTER_PORT",
-                                  "GROUP_RANK",   kAgentVariable};
+                                  "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
 constexpr const char* kLinkTimeout = "HVD_LINK_TIMEOUT_SECONDS";
 constexpr const char* kController = "HOROVOD_CONTROLLER";
-constexpr const char* kRendezvous = "HVD_RENDEZVOUS";
 
 // What an MPI that started hvdrun itself left behind: ranks would take it for their own, and mpirun
 // refuses to start in its own job.
@@ -72,23 +70,11 @@ void add(std::vector<std::string>& argv, std::initializer_list<std::string> word
   argv.insert(argv.end(), words);
 }
 
-// Where ranks of torch.distributed meet: rank 0 listens there. Agents add each rank's numbers.
-void add_master(Environment& environment, const Options& options, const LaunchContext& context) {
-  const bool remote = may_be_remote(options, context);
-  environment.erase("GROUP_RANK");  // an outer job's
-  if (!remote) environment["GROUP_RANK"] = "0";
-  environment["MASTER_ADDR"] = !remote                 ? "127.0.0.1"
-                               : options.hosts.empty() ? context.hostname
-                                                       : options.hosts[0].host;
-  environment["MASTER_PORT"] = std::to_string(context.free_port);
-}
-
 Environment plan_environment(const Options& options, const LaunchContext& context,
                              const std::string& agent_address) {
   Environment environment = rank_environment(options, context);
   environment[kAgentVariable] = agent_address;
   environment[kJobVariable] = make_job_name();  // one that was there is another job's
-  add_master(environment, options, context);
   if (context.is_root) {  // mpirun refuses root otherwise; containers run as root
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -155,29 +141,8 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
     if (is_exported(name)) add(argv, {"-x", name});
   }
   argv.insert(argv.end(), options.mpi_args.begin(), options.mpi_args.end());
+  add(argv, {context.hvdrun, "--agent"});
   return argv;
-}
-
-void add_agent(std::vector<std::string>& argv, const Options& options,
-               const LaunchContext& context) {
-  add(argv, {context.hvdrun, "--agent", "--"});
-  argv.insert(argv.end(), options.command.begin(), options.command.end());
-}
-
-// The names are Horovod's own for ranks without MPI.
-Environment without_mpi(Environment environment, int rank, int size,
-                        const std::string& rendezvous) {
-  forget(environment, kForeign);
-  for (const char* number : {"HOROVOD_RANK", "HOROVOD_LOCAL_RANK"}) {
-    environment[number] = std::to_string(rank);
-  }
-  for (const char* count : {"HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"}) {
-    environment[count] = std::to_string(size);
-  }
-  environment["HOROVOD_CROSS_RANK"] = "0";
-  environment["HOROVOD_CROSS_SIZE"] = "1";
-  environment[kRendezvous] = rendezvous;
-  return environment;
 }
 
 }  // namespace
@@ -236,12 +201,27 @@ bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
                          " with Open MPI: apt-get install openmpi-bin");
 }
 
+std::vector<std::vector<int>> ranks_of_agents(const Options& options,
+                                              const LaunchContext& context) {
+  if (starts_by_mpirun(options, context)) {
+    std::vector<std::vector<int>> agents;
+    for (int rank = 0; rank < options.np; ++rank) agents.push_back({rank});
+    return agents;
+  }
+  if (options.hosts.empty()) {
+    return place_ranks(options.np, std::vector<HostSlots>{{"localhost", options.np}});
+  }
+  return place_ranks(options.np, options.hosts);
+}
+
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
                             const std::string& agent_address, const std::string& rendezvous) {
-  const Environment environment = plan_environment(options, context, agent_address);
+  Environment environment = plan_environment(options, context, agent_address);
   LaunchPlan plan{.by_mpirun = starts_by_mpirun(options, context),
                   .remote = may_be_remote(options, context),
+                  .agents = ranks_of_agents(options, context),
                   .commands = {},
+                  .meeting = {},
                   .warnings = options.warnings,
                   .start_timeout = start_timeout(environment)};
   if (plan.by_mpirun) {
@@ -251,15 +231,15 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
           "this job");
     }
     plan.commands.push_back({mpirun_command(options, context, environment), environment});
-    add_agent(plan.commands[0].argv, options, context);
     return plan;
   }
   if (!options.mpi_args.empty()) {
     plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
-  for (int rank = 0; rank < options.np; ++rank) {
-    plan.commands.push_back({{}, without_mpi(environment, rank, options.np, rendezvous)});
-    add_agent(plan.commands.back().argv, options, context);
+  plan.meeting = MeetingChoice{rendezvous, ""};
+  forget(environment, kForeign);
+  for (std::size_t number = 0; number < plan.agents.size(); ++number) {
+    plan.commands.push_back({{context.hvdrun, "--agent", std::to_string(number)}, environment});
   }
   return plan;
 }

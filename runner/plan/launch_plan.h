@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "runner/plan/options.h"
+#include "runner/plan/placement.h"
 
 namespace hvd::runner {
 
@@ -13,8 +15,7 @@ struct LaunchContext {
   std::string mpirun;  // absolute path; empty = there is none
   std::string hvdrun;  // absolute path; the same on every host
   std::string hostname;
-  int cores = 1;      // that this process may use
-  int free_port = 0;  // of TCP
+  int cores = 1;  // that this process may use
   bool is_root = false;
   Environment environment;
 };
@@ -30,10 +31,12 @@ struct LaunchCommand {
 
 struct LaunchPlan {
   bool by_mpirun = true;
-  bool remote = false;                  // ranks may run on other machines
-  std::vector<LaunchCommand> commands;  // mpirun, which starts the agents; else an agent a rank
-  std::vector<std::string> warnings;    // for the user to read
-  Duration start_timeout{};             // HOROVOD_START_TIMEOUT: all agents must have come by then
+  bool remote = false;                   // ranks may run on other machines
+  std::vector<std::vector<int>> agents;  // the ranks of each
+  std::vector<LaunchCommand> commands;   // mpirun, which starts the agents; else what starts each
+  std::optional<MeetingChoice> meeting;  // where ranks meet without MPI
+  std::vector<std::string> warnings;     // for the user to read
+  Duration start_timeout{};              // HOROVOD_START_TIMEOUT: all agents must have come by then
 };
 
 // The variables that options set for the ranks, and kSourcesVariable with where they came from.
@@ -57,6 +60,10 @@ bool may_be_remote(const Options& options, const LaunchContext& context);
 // (--mpi), words for it or a setting that needs MPI. Otherwise hvdrun does, and MPI is not needed.
 // Throws UnsupportedError when it has to and cannot.
 bool starts_by_mpirun(const Options& options, const LaunchContext& context);
+
+// Of each agent: one per rank if mpirun starts them, else one per host. Throws as
+// starts_by_mpirun().
+std::vector<std::vector<int>> ranks_of_agents(const Options& options, const LaunchContext& context);
 
 // `agent_address` is the value of kAgentVariable, `rendezvous` that of HVD_RENDEZVOUS where mpirun
 // does not start the ranks. Pure. Throws as starts_by_mpirun(), and InvalidArgumentError on a

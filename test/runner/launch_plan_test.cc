@@ -22,7 +22,6 @@ LaunchContext two_cores(Environment environment = {}) {
           .hvdrun = "/opt/bin/hvdrun",
           .hostname = "node1",
           .cores = 2,
-          .free_port = 12345,
           .is_root = false,
           .environment = std::move(environment)};
 }
@@ -65,12 +64,13 @@ std::vector<std::string> exported(const std::vector<std::string>& argv) {
   return names;
 }
 
-TEST(LaunchPlan, StartsAnAgentARankWithTheProgramUntouched) {
+TEST(LaunchPlan, MpirunStartsAnAgentPerRank) {
   const auto argv = plan(ranks(2), two_cores()).argv;
   EXPECT_EQ(argv[0], "/usr/bin/mpirun");
   EXPECT_EQ(after(argv, "-np")[0], "2");
-  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"),
-              ElementsAre("--agent", "--", "./train", "--lr", "0.1"));
+  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"), ElementsAre("--agent"));
+  EXPECT_THAT(ranks_of_agents(with_controller(ranks(2), "mpi"), two_cores()),
+              ElementsAre(ElementsAre(0), ElementsAre(1)));
 }
 
 TEST(LaunchPlan, StaysOnThisMachineWithoutHosts) {
@@ -209,9 +209,8 @@ TEST(LaunchPlan, ExportsSettingsAndPathsToOtherHosts) {
                                                         {"HOROVOD_HOSTNAME", "me"},
                                                         {"HOME", "/h"}}))
                                   .argv);
-  EXPECT_THAT(names,
-              ElementsAre("GROUP_RANK", "HOROVOD_CONTROLLER", "HOROVOD_CYCLE_TIME", "HVDRUN_AGENT",
-                          "HVD_JOB_ID", "HVD_X", "MASTER_ADDR", "MASTER_PORT", "PYTHONPATH"));
+  EXPECT_THAT(names, ElementsAre("HOROVOD_CONTROLLER", "HOROVOD_CYCLE_TIME", "HVDRUN_AGENT",
+                                 "HVD_JOB_ID", "HVD_X", "PYTHONPATH"));
 }
 
 TEST(LaunchPlan, MpirunStartsTheRanksOfOneMachineIfItIsAskedFor) {
@@ -244,29 +243,21 @@ TEST(LaunchPlan, OnlyMpirunReachesOtherMachines) {
   EXPECT_THROW(starts_by_mpirun(remote, context), UnsupportedError);
 }
 
-TEST(LaunchPlan, WithoutMpirunThereIsAnAgentARank) {
+TEST(LaunchPlan, WithoutMpirunThereIsOneAgent) {
   Options options = with_controller(ranks(2), "gloo");
   options.mpi_args = {"--mca", "x", "y"};
   const LaunchPlan plan = whole_plan(
       options, two_cores({{"A", "b"}, {"OMPI_COMM_WORLD_RANK", "5"}, {"PMIX_RANK", "5"}}));
   EXPECT_FALSE(plan.by_mpirun);
   EXPECT_THAT(plan.warnings, ElementsAre(testing::HasSubstr("--mpi-args does nothing")));
-  ASSERT_EQ(plan.commands.size(), 2u);
-  for (const LaunchCommand& command : plan.commands) {
-    EXPECT_THAT(command.argv,
-                ElementsAre("/opt/bin/hvdrun", "--agent", "--", "./train", "--lr", "0.1"));
-    EXPECT_THAT(
-        command.environment,
-        testing::IsSupersetOf({Pair("A", "b"), Pair("HVDRUN_AGENT", "key 127.0.0.1:1"),
-                               Pair("HVD_RENDEZVOUS", "unix:meeting"), Pair("HOROVOD_SIZE", "2"),
-                               Pair("HOROVOD_LOCAL_SIZE", "2"), Pair("HOROVOD_CROSS_RANK", "0"),
-                               Pair("HOROVOD_CROSS_SIZE", "1"), Pair("GROUP_RANK", "0"),
-                               Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "12345")}));
-    EXPECT_EQ(command.environment.count("OMPI_COMM_WORLD_RANK"), 0u);
-    EXPECT_EQ(command.environment.count("PMIX_RANK"), 0u);
-  }
-  EXPECT_EQ(plan.commands[1].environment.at("HOROVOD_RANK"), "1");
-  EXPECT_EQ(plan.commands[1].environment.at("HOROVOD_LOCAL_RANK"), "1");
+  EXPECT_THAT(plan.agents, ElementsAre(ElementsAre(0, 1)));
+  ASSERT_EQ(plan.commands.size(), 1u);
+  const auto& [argv, environment] = plan.commands[0];
+  EXPECT_THAT(argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
+  EXPECT_THAT(environment,
+              testing::IsSupersetOf({Pair("A", "b"), Pair("HVDRUN_AGENT", "key 127.0.0.1:1")}));
+  EXPECT_EQ(environment.count("OMPI_COMM_WORLD_RANK"), 0u);
+  EXPECT_EQ(environment.count("PMIX_RANK"), 0u);
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ run_pytest() {
 # run_python NAME ENVIRONMENT [ARGUMENT...]   Most cases wait for processes: twice as many at a time as
 # there are cores.
 run_python() {
-  run_pytest "$1" "$2" test/bindings test/mpi --ignore="$faults" "${@:3}" \
+  run_pytest "$1" "$2" test/bindings test/hosts test/mpi --ignore="$faults" "${@:3}" \
     -n $((2 * jobs)) --dist worksteal
 }
 
@@ -246,7 +246,7 @@ has_nvcc() {
   [[ ${HVD_CUDA-} == ON ]] || command -v nvcc >/dev/null || [[ -x ${CUDAToolkit_ROOT:-/usr/local/cuda}/bin/nvcc ]]
 }
 
-install_packages "${test_packages[@]}" "${torch_packages[@]}" || { echo "could not install packages"; exit 1; }
+install_packages "${test_packages[@]}" "${torch_packages[@]}" ${full:+"${full_packages[@]}"} || { echo "could not install packages"; exit 1; }
 
 begin 0 environments make_environments
 step format check_format

@@ -60,7 +60,7 @@ class Results:
 def measure(options):
     build, seconds = pathlib.Path(options.build), 0.2 if options.quick else 2.0
     results = Results()
-    plan = {2: ("memory", "blocking", "async", "sets", "idle", "late"),
+    plan = {2: ("memory", "blocking", "async", "sets", "idle", "waiting", "late"),
             4: ("blocking", "async", "sets"), 8: ("crowd",)}
     for ranks, sections in plan.items():
         for section in sections:
@@ -160,6 +160,8 @@ def targets(results):
             percent(results.value("idle", "fraction of a core")), None, 0.1, ""),
         row("loss of a computation after init()", "%",
             percent(results.value("idle", "loss of a computation")), None, 1, ""),
+        row("CPU of rank 0 while it waits seconds for rank 1", "% of a core",
+            percent(results.value("waiting", "fraction of a core")), None, 1, ""),
         row("loss of rank 0's computation while rank 1 is 5 ms late", "%",
             percent(results.value("late", "loss")), None, 1, ""),
         row("rank 0's messages a tensor at 1,024 virtual ranks", "messages",

@@ -4,8 +4,8 @@
 //
 //   mpirun -np 2 build/cpu/test/bench/engine_bench SECTION SECONDS
 //
-// SECTION is blocking, async, sets, crowd, idle, late or memory; SECONDS bounds the time of each
-// case. Rank 0 prints one JSON object a line.
+// SECTION is blocking, async, sets, crowd, idle, waiting, late or memory; SECONDS bounds the time
+// of each case. Rank 0 prints one JSON object a line.
 
 #include <mpi.h>
 #include <sys/resource.h>
@@ -216,6 +216,19 @@ void idle(double limit) {
   print("idle", "loss of a computation", loss);
 }
 
+// Rank 0 waits for rank 1, which sleeps: what its threads take from who else uses its core.
+void waiting(double limit) {
+  const Tensor tensor = Tensor::zeros({256});
+  for (int i = 0; i < 100; ++i) allreduce_(tensor, {.op = ReduceOp::kSum, .name = "waited for"});
+  if (rank() != 0) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::max(2.0, 4 * limit)));
+  }
+  const double cpu = cpu_seconds();
+  const double wall =
+      timed([&] { allreduce_(tensor, {.op = ReduceOp::kSum, .name = "waited for"}); });
+  if (rank() == 0) print("waiting", "fraction of a core", (cpu_seconds() - cpu) / wall);
+}
+
 // Rank 1 comes 5 ms late, again and again, while rank 0 computes: what does rank 0 lose?
 void late(double limit) {
   const std::int64_t turns = turns_of(0.01);
@@ -268,9 +281,9 @@ struct Section {
   void (*run)(double limit);
 };
 
-constexpr Section kSections[] = {{"blocking", blocking}, {"async", async}, {"sets", sets},
-                                 {"crowd", crowd},       {"idle", idle},   {"late", late},
-                                 {"memory", memory}};
+constexpr Section kSections[] = {{"blocking", blocking}, {"async", async},  {"sets", sets},
+                                 {"crowd", crowd},       {"idle", idle},    {"late", late},
+                                 {"waiting", waiting},   {"memory", memory}};
 
 }  // namespace
 }  // namespace hvd::bench
@@ -281,7 +294,8 @@ int main(int argc, char** argv) {
       std::begin(hvd::bench::kSections), std::end(hvd::bench::kSections),
       [&](const Section& s) { return argc == 3 && std::strcmp(s.name, argv[1]) == 0; });
   if (section == std::end(hvd::bench::kSections)) {
-    std::fprintf(stderr, "engine_bench blocking|async|sets|crowd|idle|late|memory SECONDS\n");
+    std::fprintf(stderr,
+                 "engine_bench blocking|async|sets|crowd|idle|waiting|late|memory SECONDS\n");
     return 2;
   }
   int granted = 0;

@@ -169,38 +169,6 @@ with pytest.raises(hvd.InvalidArgumentError):
 """)
 
 
-def test_gradients_are_averaged_and_accumulated(ranks):
-    ranks.check("""
-def parameters():
-    return [hvd.tensor([float(i)], requires_grad=True) for i in range(3)]
-
-for passes in (1, 2):
-    params = parameters()
-    optimizer = hvd.DistributedOptimizer(
-        hvd.optim.SGD(params, lr=1.0), [(f"p{passes}.{i}", p) for i, p in enumerate(params)],
-        backward_passes_per_step=passes)
-    for step in range(3):
-        optimizer.zero_grad()
-        for _ in range(passes):
-            hvd.sum(params[0] * (rank + 1.0) + params[1]).backward()
-        optimizer.step()
-    assert params[0].item() == 0 - 3 * 1.5 * passes
-    assert params[1].item() == 1 - 3 * 1.0 * passes
-    assert params[2].item() == 2.0
-
-params = parameters()
-optimizer = hvd.DistributedOptimizer(hvd.optim.SGD(params, lr=1.0), op=hvd.Sum)
-hvd.sum(params[0] * (rank + 1.0) + params[1] + params[2]).backward()
-with pytest.raises(hvd.InvalidArgumentError, match="zero_grad"):
-    optimizer.zero_grad()
-optimizer.synchronize()
-assert params[0].grad.tolist() == [3.0]
-params[0].grad.mul_(0.5)
-optimizer.step()
-assert params[0].item() == -1.5
-""")
-
-
 def test_init_and_shutdown_repeat_on_many_ranks(ranks):
     ranks.check("""
 for round in range(5):
@@ -257,18 +225,24 @@ except hvd.Error as error:
     assert any("PeerLostError rank 0" in line for line in said), done.stdout
 
 
-def test_a_rank_that_raises_is_the_one_that_hvdrun_reports(ranks):
-    program = ranks.folder / "raises.py"
-    program.write_text("""
+def with_an_end_of_rank_1(ranks, np, what, environment=None):
+    """A job that would go on forever, of which rank 1 does `what` after some steps."""
+    program = ranks.folder / "program.py"
+    program.write_text(f"""
+import os, signal
 import numpy as np
 import horovod_cpp as hvd
 hvd.init()
 for step in range(10**9):
     if hvd.rank() == 1 and step == 20:
-        raise ValueError("boom")
+        {what}
     hvd.allreduce(np.ones(1000), name="x")
 """)
-    done = ranks.launch([program], 3)
+    return ranks.launch([program], np, environment=environment)
+
+
+def test_a_rank_that_raises_is_the_one_that_hvdrun_reports(ranks):
+    done = with_an_end_of_rank_1(ranks, 3, 'raise ValueError("boom")')
     assert done.returncode == 1
     output, _, report = done.stdout.partition("hvdrun: rank ")
     assert report.startswith("1 of 3 failed first"), done.stdout
@@ -276,18 +250,7 @@ for step in range(10**9):
 
 
 def test_a_rank_that_is_stopped_ends_the_job_at_the_stall_limit(ranks, marked_processes):
-    program = ranks.folder / "stopped.py"
-    program.write_text("""
-import os, signal
-import numpy as np
-import horovod_cpp as hvd
-hvd.init()
-for step in range(10**9):
-    if hvd.rank() == 1 and step == 20:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    hvd.allreduce(np.ones(1000), name="x")
-""")
-    done = ranks.launch([program], 3, environment={
+    done = with_an_end_of_rank_1(ranks, 3, "os.kill(os.getpid(), signal.SIGSTOP)", environment={
         "HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "7"})
     assert done.returncode == 1
     assert "StalledError" in done.stdout and "for rank 1" in done.stdout, done.stdout
@@ -298,18 +261,7 @@ for step in range(10**9):
 
 
 def test_a_killed_rank_ends_the_job_naming_it(ranks, marked_processes):
-    program = ranks.folder / "killed.py"
-    program.write_text("""
-import os, signal
-import numpy as np
-import horovod_cpp as hvd
-hvd.init()
-for step in range(10**9):
-    if hvd.rank() == 1 and step == 20:
-        os.kill(os.getpid(), signal.SIGKILL)
-    hvd.allreduce(np.ones(1000), name="x")
-""")
-    done = ranks.launch([program], 2)
+    done = with_an_end_of_rank_1(ranks, 2, "os.kill(os.getpid(), signal.SIGKILL)")
     assert done.returncode != 0
     assert "rank 1" in done.stdout and "SIGKILL" in done.stdout, done.stdout
     assert marked_processes() == []

@@ -4,20 +4,9 @@ import re
 
 import pytest
 
-HEADER = """
-import numpy as np
-import horovod_cpp as hvd
-hvd.init()
-rank, size = hvd.rank(), hvd.size()
-"""
 
-
-def output_of(ranks, source, environment=None, flags=()):
-    program = ranks.folder / "program.py"
-    program.write_text(HEADER + source)
-    done = ranks.launch([program], 2, environment=environment or {}, flags=flags)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+def output_of(ranks, source, **options):
+    return ranks.check(source, own_processes=True, **options)
 
 
 def test_a_gradient_that_is_not_finite_is_named_on_all_ranks_with_its_step(ranks):
@@ -51,7 +40,7 @@ except hvd.InvalidArgumentError as error:
     print(error)
 assert hvd.allreduce(np.ones(1), hvd.Sum, name="metric")[0] == 2
 """
-    text = output_of(ranks, source, {"HVD_CHECK_NAN": "1"})
+    text = output_of(ranks, source, environment={"HVD_CHECK_NAN": "1"})
     assert len(re.findall(r"rank 0's 'metric' \(allreduce\) is not finite \(submission \d+\)",
                           text)) == 2, text
     assert output_of(ranks, source).count("not noticed") == 2

@@ -171,12 +171,16 @@ def test_every_public_name_has_a_docstring():
     assert without == []
 
 
+def public_functions():
+    """(name, function, signature or None, documentation) of each."""
+    for name, value in public_objects().items():
+        if callable(value) and not isinstance(value, type):
+            yield name, value, *split_doc(value)
+
+
 def test_docstrings_name_every_argument():
     faults = []
-    for name, value in public_objects().items():
-        if not callable(value) or isinstance(value, type):
-            continue
-        signature, text = split_doc(value)
+    for name, value, signature, text in public_functions():
         unsaid = [argument for argument in arguments_of(value, signature)
                   if not re.search(rf"\b{argument}\b", text)]
         if unsaid:
@@ -198,22 +202,14 @@ def test_classes_name_every_argument_of_their_constructor():
 
 
 def test_docstrings_with_arguments_say_what_comes_back():
-    faults = []
-    for name, value in public_objects().items():
-        signature, text = split_doc(value) if callable(value) else (None, "")
-        if signature is None or "Args:" not in text or signature.endswith("-> None"):
-            continue
-        if "Returns" not in text:
-            faults.append(name)
-    assert faults == []
+    assert [name for name, _, signature, text in public_functions()
+            if signature is not None and "Args:" in text and not signature.endswith("-> None")
+            and "Returns" not in text] == []
 
 
 def test_functions_of_tensors_say_shapes_and_errors():
     faults = []
-    for name, value in public_objects().items():
-        if not callable(value) or isinstance(value, type):
-            continue
-        signature, text = split_doc(value)
+    for name, _, signature, text in public_functions():
         given = re.sub(r"self: [\w.]+", "", (signature or "").split(" -> ")[0])
         if "Tensor" not in given:
             continue

@@ -7,7 +7,7 @@ import pytest
 
 import horovod_cpp as hvd
 import horovod_cpp.nn.functional as F
-from horovod_cpp import nn, optim
+from horovod_cpp import nn
 
 
 def array(*shape, seed=0):
@@ -254,18 +254,6 @@ def test_a_causal_encoder_does_not_look_ahead():
     assert "layers.1.self_attn.out_proj.weight" in names and names[-1] == "norm.bias"
 
 
-def test_a_sparse_embedding_trains():
-    table = nn.Embedding(10, 2, padding_idx=0, sparse=True)
-    before = table.weight.numpy().copy()
-    optimizer = optim.SGD(table.parameters(), lr=0.5)
-    hvd.sum(table(hvd.tensor([[0, 3], [3, 7]]))).backward()
-    optimizer.step()
-    moved = before - table.weight.numpy()
-    want = np.zeros((10, 2), dtype=np.float32)
-    want[3], want[7] = 1.0, 0.5
-    np.testing.assert_allclose(moved, want, atol=1e-6)
-
-
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_losses_reduce(reduction):
     x, t = array(4, 3), array(4, 3, seed=1)
@@ -302,6 +290,9 @@ def test_initialisers_return_their_tensor_and_apply_to_models():
     assert abs(nn.init.trunc_normal_(hvd.zeros((1000,)), std=2.0, a=-1.0, b=1.0).numpy()).max() <= 1
     fan_out = nn.init.kaiming_normal_(hvd.zeros((400, 50)), mode="fan_out", nonlinearity="relu")
     assert fan_out.numpy().std() == pytest.approx(np.sqrt(2 / 400), rel=0.05)
+    fan_in = nn.init.kaiming_normal_(hvd.zeros((400, 50))).numpy()
+    assert fan_in.std() == pytest.approx(np.sqrt(2 / 50), rel=0.05)
+    assert 0.3 < abs(nn.init.xavier_uniform_(hvd.zeros((20, 30))).numpy()).max() <= np.sqrt(6 / 50)
     assert nn.init.calculate_gain("tanh") == pytest.approx(5 / 3)
     with pytest.raises(hvd.InvalidArgumentError, match="'fan_in' or 'fan_out'"):
         nn.init.kaiming_normal_(hvd.zeros((2, 2)), mode="fan")
@@ -313,9 +304,3 @@ def test_initialisers_return_their_tensor_and_apply_to_models():
 
     model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 1))).apply(reset)
     assert model(hvd.ones((1, 2))).item() == 1
-
-
-def test_every_name_of_nn_is_documented():
-    for module in (nn, nn.functional, nn.init):
-        for name in module.__all__:
-            assert (getattr(module, name).__doc__ or "").strip(), name

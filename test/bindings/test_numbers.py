@@ -110,6 +110,7 @@ def test_the_older_forms_of_pytorch_mean_what_they_mean_there():
     (lambda: hvd.zeros(size=(1,)), [0], "float32"), (lambda: hvd.ones(shape=(1,)), [1], "float32"),
     (lambda: hvd.full_like(input=hvd.ones(1), fill_value=2), [2], "float32"),
     (lambda: hvd.zeros_like(input=hvd.ones(1)), [0], "float32"),
+    (lambda: hvd.ones_like(hvd.arange(2)), [1, 1], "int64"),
     (lambda: hvd.eye(n=1, m=2), [[1, 0]], "float32"), (lambda: hvd.randperm(n=1), [0], "int64"),
     (lambda: hvd.randint(1, (2,)), [0, 0], "int64"),
     (lambda: hvd.randint(high=1, size=(2,)), [0, 0], "int64"),

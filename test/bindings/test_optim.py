@@ -47,28 +47,6 @@ def test_every_optimizer_steps_and_goes_on_from_its_state(name):
     assert "lr" in first.param_groups[0].keys() and first.state_of(whole)["step"] == 4
 
 
-def test_groups_have_options_of_their_own():
-    a, b, c = parameter([0]), parameter([0]), parameter([0])
-    sgd = optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.5}], lr=1.0)
-    sgd.add_param_group({"params": [c], "lr": 0.25, "maximize": True})
-    for param in (a, b, c):
-        with_grad(param, [1])
-    sgd.step()
-    assert [p.item() for p in (a, b, c)] == [-1, -0.5, 0.25]
-    with pytest.raises(hvd.InvalidArgumentError, match="lr=-1"):
-        optim.RMSprop([a], lr=-1)
-
-
-def test_bfloat16_goes_through_a_float32_copy():
-    param = hvd.ones([1], dtype="bfloat16").requires_grad_()
-    sgd = optim.SGD([param], lr=2.0 ** -10)
-    for _ in range(8):
-        param.grad = hvd.ones([1], dtype="bfloat16")
-        sgd.step()
-    assert param.item() == 1 - 2.0 ** -7
-    assert sgd.state_of(param)["master_param"].dtype == "float32"
-
-
 def test_clipping_by_norm_and_by_value():
     a, b = with_grad(parameter([0, 0]), [3, 0]), with_grad(parameter([0]), [-4])
     assert optim.clip_grad_norm_([a, b], 2.5) == 5

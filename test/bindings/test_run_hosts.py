@@ -2,15 +2,14 @@
 their own. As root."""
 
 import os
-import pathlib
+import shlex
 import signal
 import subprocess
 import sys
 
 import pytest
+from hosts import Hosts
 from waiting import wait_for
-
-TOOL = pathlib.Path(__file__).resolve().parents[1] / "support" / "two_hosts.sh"
 
 PROGRAM = """
 import os, signal, socket, sys, time
@@ -44,33 +43,31 @@ name = sys.argv[1]
 hosts = f"{name}-a:1,{name}-b:1"
 """
 
+# Passes over the options that hvdrun gives ssh.
 SSH = """#!/bin/bash
 while [[ $1 == -* ]]; do [[ $1 == -o ]] && shift; shift; done
 host=$1; shift
-exec bash {tool} on {name} "${{host##*-}}" bash -c "$*"
+exec {command} "${{host##*-}}" bash -c "$*"
 """
 
 
 @pytest.fixture
 def two_hosts(tmp_path, marked_processes):
     """A function that runs the rest of a program on the first of two hosts."""
-    name = f"hvd{os.getpid():06x}"
-    made = subprocess.run(["bash", TOOL, "make", name], capture_output=True, text=True)
-    assert made.returncode == 0, made.stdout + made.stderr
-    agent = tmp_path / "ssh"
-    agent.write_text(SSH.format(tool=TOOL, name=name))
-    agent.chmod(0o755)
+    program = tmp_path / "program.py"
 
     def start(source):
-        program = tmp_path / "program.py"
         program.write_text(PROGRAM + source)
         return subprocess.Popen(
-            ["bash", TOOL, "on", name, "a", sys.executable, "-u", program, name], text=True,
+            hosts.command("on", "a", sys.executable, "-u", program, hosts.name), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path,
             env={**os.environ, "OMPI_MCA_plm_rsh_agent": str(agent)})
 
-    yield start
-    subprocess.run(["bash", TOOL, "remove", name], check=True)
+    with Hosts(2) as hosts:
+        agent = tmp_path / "ssh"
+        agent.write_text(SSH.format(command=shlex.join(hosts.command("on"))))
+        agent.chmod(0o755)
+        yield start
     wait_for(marked_processes, [])
 
 

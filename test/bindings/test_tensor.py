@@ -66,10 +66,6 @@ def test_bfloat16_has_no_array_and_says_what_to_do():
     assert tensor.tolist() == [1.0, 2.5]
 
 
-def test_bfloat16_rounds_to_eight_bits_of_mantissa():
-    assert hvd.tensor([257.0], dtype="bfloat16").tolist() == [256.0]
-
-
 @pytest.mark.parametrize("array", [
     np.zeros(2, np.uint32), np.zeros(2, np.longdouble), np.zeros(2, ">f4"), np.zeros(2, ">i2"),
     np.array(["a"]), np.array([None]), np.zeros(2, "datetime64[s]"),
@@ -150,19 +146,6 @@ def test_an_unknown_dtype_lists_the_known_ones():
 def test_a_negative_extent_is_an_error():
     with pytest.raises(hvd.InvalidArgumentError):
         hvd.zeros((2, -1))
-
-
-def test_operators_match_numpy_and_broadcast():
-    a = np.array([[1.0, 2.0], [4.0, 8.0]], np.float32)
-    b = np.array([2.0, 4.0], np.float32)
-    x, y = hvd.tensor(a), hvd.tensor(b)
-    for got, want in [
-        (x + y, a + b), (x - y, a - b), (x * y, a * b), (x / y, a / b), (-x, -a), (x**2, a**2),
-        (x @ x, a @ a), (x + 1, a + 1), (1 + x, 1 + a), (2 - x, 2 - a), (8 / x, 8 / a),
-        (x * 2, a * 2), (0.5 * x, 0.5 * a),
-    ]:
-        assert isinstance(got, hvd.Tensor)
-        np.testing.assert_array_equal(got.numpy(), want)
 
 
 def test_an_array_on_either_side_gives_a_tensor_that_keeps_the_graph():
@@ -269,43 +252,6 @@ def test_a_leaf_that_requires_grad_is_assigned_only_within_no_grad():
     assert leaf.tolist() == [1.0, 0.0]
 
 
-def test_length_and_iteration():
-    tensor = hvd.tensor([[1, 2], [3, 4]])
-    assert len(tensor) == 2
-    assert [row.tolist() for row in tensor] == [[1, 2], [3, 4]]
-    with pytest.raises(TypeError):
-        len(hvd.tensor(1))
-    with pytest.raises(TypeError):
-        iter(hvd.tensor(1))
-
-
-def test_views_and_shapes():
-    tensor = hvd.arange(6)
-    assert tensor.reshape(2, 3).shape == tensor.reshape((2, -1)).shape == (2, 3)
-    matrix = tensor.reshape(2, 3)
-    assert matrix.t().tolist() == [[0, 3], [1, 4], [2, 5]]
-    assert matrix.permute(1, 0).shape == (3, 2)
-    assert matrix.unsqueeze(0).shape == (1, 2, 3)
-    assert matrix.unsqueeze(0).squeeze(0).shape == (2, 3)
-    assert matrix.flatten().shape == (6,)
-    assert matrix.size(-1) == 3
-    assert matrix.numel() == 6
-    assert matrix.ndim == matrix.dim() == 2
-    assert hvd.ones((1, 2)).expand((3, 2)).shape == (3, 2)
-    with pytest.raises(hvd.InvalidArgumentError):
-        tensor.reshape(4, 2)
-
-
-def test_item_keeps_all_bits_of_an_int64():
-    big = 2**62 + 1
-    assert hvd.tensor([big]).item() == big
-    assert int(hvd.tensor([7])) == 7
-    assert float(hvd.tensor([0.5])) == 0.5
-    assert bool(hvd.tensor([1.0])) and not bool(hvd.tensor([0.0]))
-    with pytest.raises(hvd.InvalidArgumentError):
-        hvd.zeros((2,)).item()
-
-
 def test_in_place_calls_return_the_tensor_itself():
     tensor = hvd.zeros((2,))
     assert tensor.fill_(2.0) is tensor
@@ -374,18 +320,6 @@ def test_a_generator_is_a_stream_of_its_own():
     assert hvd.bernoulli((4,), 1.0).tolist() == [1.0] * 4
 
 
-def test_counted_tensors_match_numpy():
-    assert hvd.arange(3).tolist() == [0, 1, 2]
-    assert hvd.arange(1, 7, 2).dtype == "int64"
-    np.testing.assert_array_equal(hvd.arange(1, 7, 2).numpy(), np.arange(1, 7, 2))
-    np.testing.assert_array_equal(hvd.arange(0, 1, 0.25).numpy(), np.arange(0, 1, 0.25, np.float32))
-    np.testing.assert_array_equal(hvd.linspace(0, 2, 5).numpy(), np.linspace(0, 2, 5))
-    np.testing.assert_array_equal(hvd.eye(2, 3).numpy(), np.eye(2, 3))
-    assert hvd.ones_like(hvd.arange(2)).dtype == "int64"
-    assert hvd.full_like(hvd.zeros((1,)), 3).tolist() == [3.0]
-    assert hvd.zeros_like(hvd.ones((2,))).tolist() == [0.0, 0.0]
-
-
 def test_functions_are_methods_too_and_match_numpy():
     a = np.array([[3.0, -1.0, 2.0], [0.5, 4.0, -2.0]])
     x = hvd.tensor(a)
@@ -397,7 +331,9 @@ def test_functions_are_methods_too_and_match_numpy():
         (x.sort(0)[0], np.sort(a, 0)), (x.argsort(1), a.argsort(1)), (x.topk(1, 1)[0], a.max(1)[:, None]),
         (x.abs(), abs(a)), (abs(x), abs(a)), (x.sign(), np.sign(a)), (x.square(), a**2),
         (x.clamp(min=0), a.clip(0)), (x.clamp(-1, 1), a.clip(-1, 1)), (x.sin(), np.sin(a)),
-        (x.cos(), np.cos(a)), (x.abs().log1p(), np.log1p(abs(a))), (x.reciprocal(), 1 / a),
+        (x.cos(), np.cos(a)), (x.exp(), np.exp(a)), (x.tanh(), np.tanh(a)), (x.abs().log(), np.log(abs(a))),
+        (x.abs().sqrt(), np.sqrt(abs(a))), (x.sigmoid(), 1 / (1 + np.exp(-a))), (x.relu(), a.clip(0)),
+        (hvd.neg(x), -a), (x.abs().log1p(), np.log1p(abs(a))), (x.reciprocal(), 1 / a),
         (x.maximum(x * 0), np.maximum(a, 0)), (x.minimum(x * 0), np.minimum(a, 0)),
         ((x > 0).any(0), (a > 0).any(0)), ((x > -3).all(), True), (x.isnan(), np.isnan(a)),
         (hvd.where(x > 0, x, x * 0), np.where(a > 0, a, 0)), (x.masked_fill(x < 0, 9), np.where(a < 0, 9, a)),

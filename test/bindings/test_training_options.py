@@ -1,82 +1,6 @@
-"""Options of DistributedOptimizer, and rank 0's own work."""
+"""What DistributedOptimizer refuses and warns about, and rank 0's own work."""
 
 from order import ORDER
-
-PROLOGUE = """
-def make(**options):
-    weight = hvd.zeros((2,)).requires_grad_()
-    optimizer = hvd.DistributedOptimizer(hvd.optim.SGD([weight], lr=1.0), [("w", weight)], **options)
-    return weight, optimizer
-
-def backward(weight, value):
-    hvd.sum(weight * hvd.full((2,), float(value))).backward()
-"""
-
-
-def test_accumulation_no_sync_and_partial_windows(ranks):
-    ranks.check(PROLOGUE + """
-weight, optimizer = make()
-with optimizer.no_sync():
-    backward(weight, 1 + rank)
-    backward(weight, 1 + rank)
-backward(weight, rank)                  # (2 + 2 * rank + rank) averaged over ranks: 3.5
-optimizer.step()
-assert weight.tolist() == [-3.5, -3.5]
-
-weight, optimizer = make(backward_passes_per_step=4, average_aggregated_gradients=True)
-for _ in range(3):
-    backward(weight, 2 + rank)
-optimizer.step()                        # three passes, divided by three
-assert weight.tolist() == [-2.5, -2.5]
-optimizer.set_backward_passes_per_step(1)
-assert optimizer.backward_passes_per_step == 1
-with pytest.raises(hvd.InvalidArgumentError):
-    make(backward_passes_per_step=0)
-""")
-
-
-def test_clipping_by_option_and_by_hand(ranks):
-    ranks.check(PROLOGUE + """
-weight, optimizer = make(clip_grad_norm=1.0)
-backward(weight, 3.0)
-optimizer.step()
-assert np.allclose(weight.numpy(), -np.sqrt(0.5))
-weight, optimizer = make(clip_grad_norm=1.0, clip_when="before")
-backward(weight, 3.0 if rank else 0.0)
-optimizer.step()
-assert np.allclose(weight.numpy(), -np.sqrt(0.5) / 2)
-weight, optimizer = make()
-backward(weight, 4.0)
-optimizer.synchronize()
-optimizer.synchronize()                 # idempotent
-assert weight.grad.tolist() == [4.0, 4.0]
-weight.grad.mul_(0.25)
-with optimizer.skip_synchronize():
-    optimizer.step()
-assert weight.tolist() == [-1.0, -1.0]
-with pytest.raises(hvd.InvalidArgumentError, match="clip_when"):
-    make(clip_grad_norm=1.0, clip_when="never")
-""")
-
-
-def test_process_sets_groups_predivision_and_adasum(ranks):
-    ranks.check(PROLOGUE + """
-pair = hvd.add_process_set([0, 1])
-weight, optimizer = make(process_set=pair)
-backward(weight, rank)
-optimizer.step()
-assert weight.tolist() == ([-0.5, -0.5] if rank < 2 else [-2.0, -2.0])
-hvd.broadcast_parameters([("w", weight)], 2)
-assert weight.tolist() == [-2.0, -2.0]
-weight, optimizer = make(gradient_predivide_factor=2.0, groups=1)
-backward(weight, 3 * rank)
-optimizer.step()
-assert weight.tolist() == [-3.0, -3.0]
-weight, optimizer = make(op=hvd.Adasum)
-backward(weight, 2.0)
-optimizer.step()
-assert np.allclose(weight.numpy(), -2.0)   # equal changes: one of them
-""", np=3)
 
 
 def test_rank_0_works_alone_and_the_others_learn_of_its_failure(ranks):
@@ -133,19 +57,6 @@ for step in range(3):
 """)
 
 
-def test_step_without_synchronize_refuses_what_is_on_this_rank_alone(ranks):
-    ranks.check(PROLOGUE + """
-weight, optimizer = make()
-with optimizer.no_sync():
-    backward(weight, rank)
-with optimizer.skip_synchronize():
-    with pytest.raises(hvd.InvalidArgumentError, match="added to the gradient of 'w' is not reduced"):
-        optimizer.step()
-optimizer.step()
-assert weight.tolist() == [-0.5, -0.5]
-""")
-
-
 def test_a_module_that_is_converted_after_wrapping_is_an_error(ranks):
     ranks.check("""
 layer = hvd.nn.Linear(1, 1)
@@ -159,9 +70,34 @@ with pytest.raises(hvd.InvalidArgumentError,
 
 
 def test_adasum_on_one_rank_alone_is_an_error_on_all(ranks):
-    ranks.check(PROLOGUE + """
-weight, optimizer = make(op=hvd.Adasum if rank else hvd.Average)
-backward(weight, 1)
+    ranks.check("""
+layer = hvd.nn.Linear(2, 1)
+optimizer = hvd.DistributedOptimizer(hvd.optim.SGD(layer.parameters(), lr=1.0),
+                                     op=hvd.Adasum if rank else hvd.Average)
+layer(hvd.ones([1, 2])).sum().backward()
 with pytest.raises(hvd.MismatchError, match="the ranks differ in op; rank"):
     optimizer.step()
+""")
+
+
+def test_a_forgotten_broadcast_is_one_warning_at_the_line_of_the_step(ranks):
+    ranks.check("""
+import warnings
+layer = hvd.nn.Linear(2, 1)
+with hvd.no_grad():
+    layer.weight.fill_(0.0)
+    layer.bias.fill_(float(rank))
+optimizer = hvd.DistributedOptimizer(hvd.optim.SGD(layer.parameters(), lr=0.1), layer.named_parameters())
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        optimizer.zero_grad()
+        layer(hvd.ones([1, 2])).sum().backward()
+        optimizer.step()
+texts = [str(each.message) for each in caught]
+if rank == 0:
+    assert len(texts) == 1 and "parameters differ between rank 0 and rank 1 at the first step: 'bias'" in texts[0], texts
+    assert "broadcast_parameters(model.state_dict(), root_rank=0)" in texts[0] and caught[0].filename.endswith("program.py")
+else:
+    assert not texts, texts
 """)

@@ -105,6 +105,12 @@ def test_numbers_of_numpy_are_numbers():
         sampler(num_replicas=number)
         norm(num_features=number)
     optimizer(clip_grad_norm=np.float32(0.5), overlap_step=np.bool_(False))
+    assert optimizer(backward_passes_per_step=2).backward_passes_per_step == 2
+
+
+def test_gradients_are_clipped_before_or_after():
+    with pytest.raises(hvd.InvalidArgumentError, match="clip_when"):
+        optimizer(clip_grad_norm=1.0, clip_when="never")
 
 
 def test_named_parameters_that_name_nothing():

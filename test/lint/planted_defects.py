@@ -389,7 +389,7 @@ SCALE = Program("cpu", "scale_test", 120)
 TRAINING = Program("cpu", "horovod_cpp_test", 180)
 RUNNER = Program("cpu", "runner_test", 240)
 MPI = Mpi("mpi", 600)
-PYTHON = Pytest("python", "venv", ["test/bindings", "test/mpi", f"--ignore={FAULTS}", "-n",
+PYTHON = Pytest("python", "venv", ["test/bindings", "test/hosts", "test/mpi", f"--ignore={FAULTS}", "-n",
                                    str(2 * CORES), "--dist", "worksteal"], 900)
 FAULT_JOBS = Pytest("faults", "venv", [FAULTS], 240)
 TORCH = Pytest("torch", "torch", ["test/torch", "-n", str(CORES), "--dist", "worksteal"], 900)

@@ -13,6 +13,7 @@ CTEST_PASS = '<testcase classname="A" name="a" status="run"/>'
 FAIL = '<testcase classname="A" name="b"><failure message="no"/></testcase>'
 ERROR = '<testcase classname="A" name="c"><error message="no"/></testcase>'
 SKIP = '<testcase classname="A" name="d"><skipped message="no"/></testcase>'
+XFAIL = '<testcase classname="A" name="f"><skipped type="pytest.xfail" message="not yet"/></testcase>'
 NOT_RUN = '<testcase classname="A" name="e" status="notrun"/>'
 
 
@@ -43,6 +44,11 @@ def test_a_case_that_did_not_pass_is_a_failure_even_if_the_step_says_ok(tmp_path
     assert code == 1
     assert lines[-1] == "1 passed, 1 failed"
     assert lines[0].startswith("FAILED cpp: A.")
+
+
+def test_a_case_that_is_known_to_fail_is_named_and_no_failure(tmp_path):
+    assert count(tmp_path, {"py": 0}, py=PASS + XFAIL) == (
+        0, ["known to fail: A.f: not yet", "2 passed, 0 failed"])
 
 
 @pytest.mark.parametrize("steps,xml", [

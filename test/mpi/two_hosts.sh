@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Usage: two_hosts.sh TWO_HOSTS CASE JOB CONNECT_TEST. A job of 2 + 2 ranks on two "hosts" of one machine
-# (test/support/two_hosts.sh): results, topology, settings that differ, a killed rank, a cable that is
+# Usage: two_hosts.sh HOSTS CASE JOB CONNECT_TEST. A job of 2 + 2 ranks on two "hosts" of one machine
+# (test/support/hosts.sh): results, topology, settings that differ, a killed rank, a cable that is
 # pulled.
 set -uo pipefail
 tool=$1 case=$2 job=$3 connect_test=$4
-name=$(printf 'hvd%06x' $$)  # process numbers have at most 22 bits; at most 9 characters are allowed
+name=hvd$$
 output=/tmp/$name.output  # of mpirun
 said=/tmp/$name.said      # of the ranks: .0 to .3, on either host
-bash "$tool" make "$name"
+bash "$tool" make "$name" 2
 status=$?
 [[ $status == 0 ]] || exit $status
 trap 'bash "$tool" remove "$name"; rm -f "$output" "$said".*' EXIT  # not before: they may be another's
@@ -97,13 +97,13 @@ killed_rank)
     told 3 '[ab]' "rank $victim on host $host" 15 "$died"
     bash "$tool" remove "$name"  # mpirun waits for an MPI_Finalize that does not come
     wait
-    bash "$tool" make "$name"
+    bash "$tool" make "$name" 2
   done
   ;;
 pulled_cable)
   lose -1
   await 4 '^RUNNING'
-  bash "$tool" link "$name" down
+  bash "$tool" link "$name" b down
   pulled=$(python3 -c 'import time; print(time.monotonic())')
   told 2 a "rank [0-9] on host $name-b" 20 "$pulled"
   ;;

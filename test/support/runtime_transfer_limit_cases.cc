@@ -1,5 +1,6 @@
 // Sends and receives that wait for too long: they fail alone.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "test/support/message_of.h"
 #include "test/support/runtime_cases.h"
 
 namespace hvd::test {
@@ -26,12 +28,7 @@ constexpr int kTag = 42;
 constexpr WaitLimits kShort = {.warning = milliseconds(30), .limit = milliseconds(120)};
 
 void expect_stalled(const Handle& handle, const std::string& named) {
-  try {
-    handle.wait();
-    ADD_FAILURE() << "nobody was there";
-  } catch (const StalledError& error) {
-    EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(message_of<StalledError>([&] { handle.wait(); }), testing::HasSubstr(named));
 }
 
 bool ends_well(const RuntimePlace& at, const WaitLimits& limits, const PointToPoint& transfer) {

@@ -111,8 +111,10 @@ build_packages=(g++ cmake ninja-build libopenmpi-dev openmpi-bin libeigen3-dev
                 libboost-program-options-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev
                 libjpeg-dev libpng-dev libdnnl-dev python3-venv python3-dev)
 test_packages=("${build_packages[@]}" libgtest-dev libgmock-dev libbenchmark-dev
-               clang clang-format clang-tidy libclang-rt-14-dev ccache iproute2)
+               clang clang-format clang-tidy libclang-rt-14-dev ccache iproute2 nftables)
 # For test/torch. Its linear layers are slow with the reference BLAS.
 torch_packages=(python3-torch libopenblas0-pthread)
+# For what only --full runs: test/hosts starts ssh servers, each in a network of its own.
+full_packages=(openssh-server)
 # For test/mpi/slurm.sh, which needs a whole Slurm.
 long_packages=(slurm-wlm munge)

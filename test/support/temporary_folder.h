@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "test/support/message_of.h"
+
 namespace hvd {
 
 // A folder of its own for each test, gone afterwards.
@@ -53,16 +55,5 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
-
-// What `action` throws as `E`; fails the test by throwing when nothing comes.
-template <typename E, typename Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  throw std::logic_error("nothing was thrown");
-}
 
 }  // namespace hvd

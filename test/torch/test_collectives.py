@@ -105,20 +105,6 @@ def test_elastic_names_say_what_is_missing():
         from horovod_cpp.torch import elastic  # noqa: F401
 
 
-def test_a_hundred_rounds_of_init_and_shutdown():
-    import horovod_cpp.torch as hvd
-
-    parameter = torch.nn.Parameter(torch.ones(3))
-    for number in range(100):
-        hvd.init()
-        assert hvd.allreduce(torch.tensor([number]), op=hvd.Sum).tolist() == [number]
-        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.0))
-        parameter.sum().backward()
-        optimizer.step()
-        hvd.shutdown()
-    assert not hvd.is_initialized()
-
-
 @pytest.mark.parametrize("np", [2, 4])
 def test_reductions_are_exact_for_every_dtype(ranks, np):
     ranks.check("""

@@ -114,6 +114,7 @@ for kind, dtype in ((hvd.Compression.fp16, torch.float16), (hvd.Compression.bf16
     assert rows.tolist() == [total] and rows.dtype == torch.float32
     travels, context = kind.compress(x)
     assert travels.dtype == dtype and kind.decompress(travels, context).dtype == torch.float32
+    assert kind.decompress(*kind.compress(x.double())).dtype == torch.float64
     assert kind.compress(whole)[0] is whole
 
 class Halves(hvd.Compression.fp16):

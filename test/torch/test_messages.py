@@ -2,20 +2,9 @@
 
 import re
 
-HEADER = """
-import torch
-import horovod_cpp.torch as hvd
-hvd.init()
-rank, size = hvd.rank(), hvd.size()
-"""
 
-
-def output_of(ranks, source, flags=()):
-    program = ranks.folder / "program.py"
-    program.write_text(HEADER + source)
-    done = ranks.launch([program], 2, flags=flags)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+def output_of(ranks, source, **options):
+    return ranks.check(source, own_processes=True, **options)
 
 
 def test_a_gradient_that_is_not_finite_is_named_on_all_ranks_with_its_step(ranks):
@@ -56,10 +45,3 @@ print(hvd.summary().count("\\n"))
     assert "['weight and 1 more']" in text, text
     assert "['weight and 1 more (optimizer 2)']" in text, text
     assert text.count("] 5") == 2, text
-
-
-def test_an_average_of_integers_is_warned_about(ranks):
-    text = output_of(ranks, """
-assert hvd.allreduce(torch.tensor(3 + rank), name="count") == 3
-""")
-    assert text.count("'count' (allreduce) averages int64: the mean is truncated") == 1, text

@@ -55,15 +55,11 @@ for make in (sgd, adam):
     first = follows(make)
     packed = follows(make, gradient_as_bucket_view=False)  # no bit changes
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), packed.parameters()))
-    follows(make, groups=2)
 if size > 2:
     raise SystemExit  # what follows is tested on two ranks
-follows(sgd, num_groups=1)
 follows(sgd, zero={"set_to_none": True})
 follows(sgd, zero={"set_to_none": False})
-follows(sgd, gradient_predivide_factor=float(size), groups=3)
-follows(sgd, tolerance=0.05, compression=hvd.Compression.fp16)
-follows(sgd, tolerance=0.1, compression=hvd.Compression.bf16)
+follows(sgd, tolerance=0.05, compression=hvd.Compression.fp16)  # of float64
 
 class Half(hvd.Compressor):
     @staticmethod
@@ -868,20 +864,6 @@ for wrong in (copy.copy, copy.deepcopy, unpickled):
         wrong(handle)
 assert handle.synchronize().item() == 1
 """)
-
-
-def test_ranks_outside_of_the_process_set_train_on_their_own(ranks):
-    ranks.check("""
-pair = hvd.add_process_set([0, 2])
-weight = torch.nn.Parameter(torch.zeros(2))
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)], process_set=pair)
-for round in range(3):
-    optimizer.zero_grad()
-    (weight.sum() * rank).backward()
-    optimizer.step()
-    assert weight.grad.tolist() == [rank if rank == 1 else 1.0] * 2  # rank 1 trains on its own
-hvd.barrier()
-""", np=3)
 
 
 TWO_PARAMETERS = """

@@ -37,17 +37,6 @@ for passes in (1, 2):
 """)
 
 
-@pytest.mark.parametrize("when, expected", [("after", 0.5), ("before", 0.5)])
-def test_gradients_are_clipped(ranks, when, expected):
-    ranks.check(f"""
-weight = torch.nn.Parameter(torch.zeros(4))
-optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)], clip_grad_norm=0.5, clip_when="{when}")
-(weight.sum() * 3 * (rank + 1)).backward()
-optimizer.step()
-assert abs(weight.detach().norm().item() - {expected}) < 1e-5, weight
-""")
-
-
 @pytest.mark.parametrize("when", ["after", "before"])
 def test_rows_are_clipped(ranks, when):
     ranks.check(f"""
@@ -129,27 +118,11 @@ assert same(plain, train(make, overlap_step=True)) and same(plain, train(make, o
 """)
 
 
-def test_overlap_step_is_refused_where_all_gradients_are_needed_first(ranks):
+def test_overlap_step_goes_without_a_closure(ranks):
     ranks.check("""
-def wrap(**options):
-    weight = torch.nn.Parameter(torch.zeros(2))
-    return hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("w", weight)], overlap_step=True, **options)
-
-for options in (dict(clip_grad_norm=1.0), dict(op=hvd.Adasum)):
-    with pytest.raises(hvd.InvalidArgumentError, match="overlap_step"):
-        wrap(**options)
+sgd = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=1.0)
 with pytest.raises(hvd.InvalidArgumentError, match="closure"):
-    wrap().step(lambda: 0.0)
-""")
-
-
-@pytest.mark.parametrize("compression, tolerance", [
-    ("hvd.Compression.int8", 0.05), ("'int8'", 0.05), ("hvd.Compression.powersgd(40)", 0.05)])
-def test_what_the_engine_compresses_trains_almost_alike(ranks, compression, tolerance):
-    ranks.check(START + f"""
-plain, compressed = train(), train(compression={compression})
-for one, two in zip(plain.parameters(), compressed.parameters()):
-    assert (one - two).abs().max() < {tolerance} * max(1.0, one.abs().max().item()), (one, two)
+    hvd.DistributedOptimizer(sgd, overlap_step=True).step(lambda: 0.0)
 """)
 
 

@@ -9,7 +9,7 @@ namespace {
 
 // While somebody runs the loop on and on it checks less and less often, but this often: a thread
 // that waits for long would take a fifth of the core from whoever computes on it.
-constexpr Duration kDisplaced = std::chrono::milliseconds(100);
+constexpr Duration kDisplaced = std::chrono::microseconds(50);
 
 }  // namespace
 

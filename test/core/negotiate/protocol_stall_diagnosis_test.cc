@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 #include "test/core/negotiate/negotiate_builders.h"
-#include "test/support/lock_step_cluster.h"
+#include "test/core/negotiate/stall_fixture.h"
 
 namespace hvd {
 namespace {
@@ -20,20 +20,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-class StallDiagnosisTest : public testing::Test {
+class StallDiagnosisTest : public test::StallTest {
  protected:
-  static NegotiationSettings settings(int limit = 0) {
-    NegotiationSettings settings;
-    settings.stall_warning = seconds(60);
-    settings.stall_limit = seconds(limit);
-    return settings;
-  }
-  void wait(LockStepCluster& cluster, int duration) {
-    for (int second = 0; second < duration; ++second) {
-      cluster.advance(seconds(1));
-      cluster.settle(random_);
-    }
-  }
   void submit(LockStepCluster& cluster, const std::vector<Rank>& ranks, const Request& request) {
     for (const Rank r : ranks) cluster.submit(r, request);
     cluster.settle(random_);
@@ -47,7 +35,6 @@ class StallDiagnosisTest : public testing::Test {
     cluster.settle(random_);
     return cluster.added(0, "add").value();
   }
-  std::mt19937 random_{3};
 };
 
 TEST_F(StallDiagnosisTest, SlowIsWhoAnswersAndWaitsForNothing) {
@@ -158,7 +145,7 @@ TEST_F(StallDiagnosisTest, NamesMissingRanksExactlyAfterAJoinElsewhere) {
 }
 
 TEST_F(StallDiagnosisTest, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
-  LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings(seconds(600)));
   cluster.join(1);
   wait(cluster, 70);
   ASSERT_EQ(cluster.reports(0).size(), 1u);
@@ -173,7 +160,7 @@ TEST_F(StallDiagnosisTest, AJoinThatNobodyFollowsIsReportedAndGivenUp) {
 }
 
 TEST_F(StallDiagnosisTest, AJoinMayWaitAsLongAsTheOthersRunSomething) {
-  LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings(seconds(600)));
   cluster.join(1);
   for (int step = 0; step < 100; ++step) {
     submit(cluster, {0, 2}, gradient("w"));
@@ -184,7 +171,7 @@ TEST_F(StallDiagnosisTest, AJoinMayWaitAsLongAsTheOthersRunSomething) {
 }
 
 TEST_F(StallDiagnosisTest, WaitsForRankZeroThatItAnnouncedAreNeitherReportedNorGivenUp) {
-  LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings(seconds(600)));
   cluster.rank(0).expect_wait_for_root(cluster.now() + seconds(1000));
   submit(cluster, {1, 2}, gradient("w"));
   wait(cluster, 900);
@@ -200,7 +187,7 @@ TEST_F(StallDiagnosisTest, WaitsForRankZeroThatItAnnouncedAreNeitherReportedNorG
 }
 
 TEST_F(StallDiagnosisTest, OthersAreBlamedWhileRankZeroIsExpectedToBeLate) {
-  LockStepCluster cluster(trees_of({0, 0, 1}), settings(600));
+  LockStepCluster cluster(trees_of({0, 0, 1}), settings(seconds(600)));
   cluster.rank(0).expect_wait_for_root(cluster.now() + seconds(1000));
   submit(cluster, {1}, gradient("w"));
   wait(cluster, 70);

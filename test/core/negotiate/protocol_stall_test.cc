@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "test/core/negotiate/negotiate_builders.h"
-#include "test/support/lock_step_cluster.h"
+#include "test/core/negotiate/stall_fixture.h"
 
 namespace hvd {
 namespace {
@@ -17,22 +17,7 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::Not;
 
-class ProtocolStall : public testing::Test {
- protected:
-  static NegotiationSettings settings(Duration limit) {
-    NegotiationSettings settings;
-    settings.stall_warning = seconds(60);
-    settings.stall_limit = limit;
-    return settings;
-  }
-  void wait(LockStepCluster& cluster, int duration) {
-    for (int second = 0; second < duration; ++second) {
-      cluster.advance(seconds(1));
-      cluster.settle(random_);
-    }
-  }
-  std::mt19937 random_{3};
-};
+class ProtocolStall : public test::StallTest {};
 
 TEST_F(ProtocolStall, TheReportNamesTensorMissingRanksSecondsAndTheirLastSubmission) {
   LockStepCluster cluster(trees_of({0, 0, 1, 1}), settings(seconds(0)));

@@ -12,6 +12,7 @@
 
 #include "core/base/status.h"
 #include "test/core/observe/observed_batches.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

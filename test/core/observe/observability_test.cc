@@ -16,6 +16,7 @@
 #include "test/core/runtime/sim_ranks.h"
 #include "test/support/attempts.h"
 #include "test/support/run_ranks.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd {
 namespace {
@@ -59,19 +60,9 @@ struct ObservedRanks {
 
 class ObservabilityTest : public testing::Test {
  protected:
-  ObservabilityTest() {
-    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
-    folder = std::filesystem::path(testing::TempDir()) /
-             (std::string("hvd_observability_") + test->name() + std::to_string(getpid()));
-    std::filesystem::create_directories(folder);
-  }
-  ~ObservabilityTest() override { std::filesystem::remove_all(folder); }
-  json read(const std::string& name) const {
-    std::ifstream in(folder / name);
-    return json::parse(in);
-  }
+  json read(const std::string& name) const { return json::parse(folder.read(name)); }
 
-  std::filesystem::path folder;
+  TemporaryFolder folder;
 };
 
 void record_three_ranks(const std::string& path) {
@@ -91,7 +82,7 @@ void record_three_ranks(const std::string& path) {
 // Rank 0 does not wait long for the final reports of the others.
 TEST_F(ObservabilityTest, TheTraceHasAllRanksUpToTheEnd) {
   const auto last_spans_of_a_job = [this] {
-    record_three_ranks((folder / "trace.json").string());
+    record_three_ranks(folder.file("trace.json"));
     const json trace = read("trace.json");
     test::check_trace(trace);
     std::vector<std::vector<std::string>> spans;
@@ -105,7 +96,7 @@ TEST_F(ObservabilityTest, TheTraceHasAllRanksUpToTheEnd) {
 }
 
 TEST_F(ObservabilityTest, ATimelineIsStoppedWhileTheJobGoesOn) {
-  const std::string path = (folder / "trace.json").string();
+  const std::string path = folder.file("trace.json");
   ObservedRanks ranks(2);
   for (int round = 0; round < 2; ++round) {
     for (const Rank rank : {0, 1}) ranks.watch(rank).timeline->start(path);
@@ -166,7 +157,7 @@ TEST_F(ObservabilityTest, TheRankThatOthersWaitForIsNamed) {
 
 TEST_F(ObservabilityTest, AFailureLeavesTheLastOperationsOfEachRank) {
   ObservabilityOptions options;
-  options.flight_recorder.base = folder.string();
+  options.flight_recorder.base = folder.path();
   ObservedRanks ranks(3, options);
   for (Rank rank = 0; rank < 3; ++rank) ranks.watch(rank).recorder->begin("job", false);
   ranks.sum("x", 2);
@@ -184,12 +175,12 @@ TEST_F(ObservabilityTest, AFailureLeavesTheLastOperationsOfEachRank) {
 
 TEST_F(ObservabilityTest, AWorldOfOneIsObservedToo) {
   ObservabilityOptions options;
-  options.flight_recorder.base = folder.string();
+  options.flight_recorder.base = folder.path();
   ObservedRanks ranks(1, options);
-  ranks.watch(0).timeline->start((folder / "trace.json").string());
+  ranks.watch(0).timeline->start(folder.file("trace.json"));
   ranks.sum("x", 3);
   ranks.watch(0).timeline->stop();
-  ranks.watch(0).recorder->dump((folder / "dump.json").string());
+  ranks.watch(0).recorder->dump(folder.file("dump.json"));
   ranks.shutdown();
   EXPECT_EQ(test::spans_of(read("trace.json"), 0, "x").size(), 9u);
   EXPECT_EQ(read("dump.json")["operations"].size(), 3u);

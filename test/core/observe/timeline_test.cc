@@ -19,6 +19,7 @@
 #include "test/core/observe/observed_batches.h"
 #include "test/core/observe/trace_check.h"
 #include "test/support/attempts.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {
@@ -37,23 +38,10 @@ using testing::HasSubstr;
 
 class TimelineTest : public testing::Test {
  protected:
-  TimelineTest() {
-    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              (std::string("hvd_timeline_") + test->name() + "_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  ~TimelineTest() override { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_.file("trace.json"); }
+  json read() const { return json::parse(folder_.read("trace.json")); }
 
-  const std::filesystem::path& folder() const { return folder_; }
-  std::string path() const { return (folder_ / "trace.json").string(); }
-  json read() const {
-    std::ifstream in(path());
-    return json::parse(in);
-  }
-
- private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 // The events of a job that runs or was killed: one per line, the last line may be incomplete.
@@ -296,12 +284,8 @@ TEST_F(TimelineTest, CanBeReadWheneverTheProcessIsKilled) {
 TEST_F(TimelineTest, APathThatCannotBeWrittenIsNamed) {
   for (const std::string bad : {"/nonexistent/folder/trace.json", "/dev/full", "/proc", ""}) {
     Timeline timeline(0);
-    try {
-      timeline.start(bad);
-      FAIL() << "opened '" << bad << "'";
-    } catch (const InvalidArgumentError& error) {
-      EXPECT_NE(std::string(error.what()).find("'" + bad + "'"), std::string::npos) << error.what();
-    }
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { timeline.start(bad); }),
+                testing::HasSubstr("'" + bad + "'"));
     timeline.start(path());  // a failed start leaves nothing behind
   }
 }
@@ -349,13 +333,13 @@ TEST_F(TimelineTest, APipeIsRefused) {
 }
 
 TEST_F(TimelineTest, ALinkStaysAndItsTargetIsReplaced) {
-  std::filesystem::create_symlink("real.json", folder() / "trace.json");
+  std::filesystem::create_symlink("real.json", path());
   {
     Timeline timeline(0);
     timeline.start(path());
   }
-  EXPECT_TRUE(std::filesystem::is_symlink(folder() / "trace.json"));
-  EXPECT_TRUE(std::filesystem::is_regular_file(folder() / "real.json"));
+  EXPECT_TRUE(std::filesystem::is_symlink(path()));
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder_.file("real.json")));
 }
 
 TEST_F(TimelineTest, OverwritesALongerFile) {

@@ -13,6 +13,7 @@
 #include "core/base/status.h"
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/sim_ranks.h"
+#include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 
 namespace hvd {
@@ -194,12 +195,9 @@ TEST_F(ArenaTest, AJoinedRankMakesTheOthersPack) {
 TEST_F(ArenaTest, DifferentSizesAreAMismatchOnEveryRank) {
   SimRanks ranks = ranks_of(2);
   run_ranks(2, [&](Rank rank) {
-    try {
-      ranks[rank].make_arena("gradients", rank == 0 ? 64 : 128).wait();
-      FAIL();
-    } catch (const MismatchError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("bytes: [64] on rank 0, [128] on rank 1"));
-    }
+    EXPECT_THAT(message_of<MismatchError>(
+                    [&] { ranks[rank].make_arena("gradients", rank == 0 ? 64 : 128).wait(); }),
+                HasSubstr("bytes: [64] on rank 0, [128] on rank 1"));
     EXPECT_TRUE(ranks[rank].make_arena("gradients", 64).wait()->shared());
     EXPECT_THROW(ranks[rank].make_arena("nothing", 0), InvalidArgumentError);
   });

@@ -1,5 +1,6 @@
 // How a Runtime begins and ends.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include "core/base/status.h"
 #include "test/core/runtime/gated_control_plane.h"
 #include "test/core/runtime/sim_ranks.h"
+#include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 #include "test/support/threads.h"
 
@@ -30,12 +32,7 @@ TEST(Shutdown, FailsWhatIsPendingAndNamesWhoLeft) {
   SimRanks ranks(3);
   const Handle handle = ranks[1].submit(allreduce("pending", shared<float>({1})));
   ranks[2].shutdown();
-  try {
-    handle.wait();
-    ADD_FAILURE() << "rank 2 left before it submitted";
-  } catch (const AbortedError& error) {
-    EXPECT_NE(std::string(error.what()).find("rank 2"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(message_of<AbortedError>([&] { handle.wait(); }), testing::HasSubstr("rank 2"));
   ranks[1].shutdown();
   EXPECT_THROW(ranks[1].submit(allreduce("later", shared<float>({1}))), AbortedError);
   EXPECT_EQ(ranks[1].stopped().code(), StatusCode::kAborted);
@@ -58,12 +55,9 @@ TEST(Shutdown, TellsThoseWhoWaitWhatToDoNext) {
       "batches? See hvd.join().";
   EXPECT_EQ(test::error_of(first), left);
   EXPECT_EQ(test::error_of(second), left);
-  try {
-    ranks[0].submit(allreduce("allreduce.c", shared<float>({1})));
-    ADD_FAILURE() << "submitted to a job that has ended";
-  } catch (const AbortedError& error) {
-    EXPECT_EQ(error.what(), "'c' (allreduce) was not submitted: " + left);
-  }
+  EXPECT_EQ(message_of<AbortedError>(
+                [&] { ranks[0].submit(allreduce("allreduce.c", shared<float>({1}))); }),
+            "'c' (allreduce) was not submitted: " + left);
 }
 
 // A program that is busy does not keep the others' error back for long.

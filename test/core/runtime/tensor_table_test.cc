@@ -1,5 +1,6 @@
 #include "core/runtime/tensor_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "test/core/runtime/submissions.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {
@@ -72,12 +74,8 @@ TEST_F(TensorTableOfHeld, ReleasedNamesMayBeAddedWhileTheirFirstUsersAreInFlight
 TEST_F(TensorTableOfHeld, RefusesANameInFlightAndNamesIt) {
   TensorTable table;
   add(table, named({"a"}));
-  try {
-    add(table, named({"a"}));
-    ADD_FAILURE() << "taken twice";
-  } catch (const InvalidArgumentError& error) {
-    EXPECT_NE(std::string(error.what()).find("'a'"), std::string::npos);
-  }
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { add(table, named({"a"})); }),
+              testing::HasSubstr("'a'"));
 }
 
 TEST_F(TensorTableOfHeld, AddsAllOrNone) {

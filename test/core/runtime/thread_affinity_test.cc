@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "test/core/runtime/sim_ranks.h"
+#include "test/support/message_of.h"
 
 namespace hvd::test {
 namespace {
@@ -70,12 +71,10 @@ TEST(ThreadAffinity, EveryRankLearnsThatARankHasNoCore) {
   config.thread_affinity = {last_core()};  // for two ranks
   SimRanks ranks(2, {}, config);
   for (Rank rank = 0; rank < 2; ++rank) {
-    try {
-      ranks[rank].submit(allreduce("x", shared<float>({1}))).wait();
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("HOROVOD_THREAD_AFFINITY")) << "rank " << rank;
-    }
+    EXPECT_THAT(
+        message_of<Error>([&] { ranks[rank].submit(allreduce("x", shared<float>({1}))).wait(); }),
+        HasSubstr("HOROVOD_THREAD_AFFINITY"))
+        << "rank " << rank;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/runtime/transfers.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -13,6 +14,7 @@
 #include "test/core/runtime/gated_control_plane.h"
 #include "test/core/runtime/sim_ranks.h"
 #include "test/core/runtime/watched_device.h"
+#include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 
 namespace hvd {
@@ -50,15 +52,8 @@ TEST_P(RuntimeTransfers, ThatWaitTooLongFailAloneAndSayForWhom) {
   testing::internal::CaptureStderr();
   const WaitLimits limits = {.warning = milliseconds(30), .limit = milliseconds(120)};
   const Handle lonely = ranks[0].submit(within(limits, receive(shared<float>({0}), 1, 42)));
-  try {
-    lonely.wait();
-    ADD_FAILURE() << "rank 1 sent nothing";
-  } catch (const StalledError& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("receive from rank 1 with tag 42 (1 of float32, 4 bytes)"),
-              std::string::npos)
-        << text;
-  }
+  EXPECT_THAT(message_of<StalledError>([&] { lonely.wait(); }),
+              testing::HasSubstr("receive from rank 1 with tag 42 (1 of float32, 4 bytes)"));
   run_ranks(2, [&](Rank rank) { ranks[rank].submit(allreduce("x", shared<float>({1}))).wait(); });
   reported.pass();         // hangs, and the test's limit ends it, if nobody is ever told
   ranks.runtimes.clear();  // the notifier thread has ended
@@ -73,12 +68,7 @@ TEST_P(RuntimeTransfers, FailWithTheReasonOfTheStop) {
   const Handle sending = ranks[1].submit(send(shared<float>({0}), 2, 0));
   ranks[2].shutdown();
   for (const Handle& handle : {receiving, sending}) {
-    try {
-      handle.wait();
-      ADD_FAILURE() << "nobody was there";
-    } catch (const AbortedError& error) {
-      EXPECT_NE(std::string(error.what()).find("rank 2"), std::string::npos) << error.what();
-    }
+    EXPECT_THAT(message_of<AbortedError>([&] { handle.wait(); }), testing::HasSubstr("rank 2"));
   }
   ranks[0].shutdown();
   EXPECT_THROW(ranks[0].submit(receive(shared<float>({0}), 1, 0)), AbortedError);
@@ -94,16 +84,10 @@ TEST_P(RuntimeTransfers, ThatARankLeavesBehindAreNamedAtBothEnds) {
   EXPECT_TRUE(told.starts_with(
       "receive from rank 0 with tag 8 (1 of float32, 4 bytes): rank 0 left the job"))
       << told;
-  try {
-    ranks[1].submit(receive(shared<float>({0}), 0, 9));
-    ADD_FAILURE() << "submitted to a job that has ended";
-  } catch (const AbortedError& error) {
-    const std::string text = error.what();
-    EXPECT_EQ(text.find("receive from rank 0 with tag 9 (1 of float32, 4 bytes) was not submitted: "
-                        "rank 0 left the job"),
-              0u)
-        << text;
-  }
+  EXPECT_THAT(message_of<AbortedError>([&] { ranks[1].submit(receive(shared<float>({0}), 0, 9)); }),
+              testing::StartsWith(
+                  "receive from rank 0 with tag 9 (1 of float32, 4 bytes) was not submitted: "
+                  "rank 0 left the job"));
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("left the job with an unfinished send to rank 1 with tag 7 (1 of float32, 4 "
                       "bytes)"),

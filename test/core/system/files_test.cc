@@ -12,6 +12,7 @@
 
 #include "core/base/status.h"
 #include "core/system/host.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

@@ -10,6 +10,7 @@
 
 #include "core/base/status.h"
 #include "test/core/runtime/sim_ranks.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd::test {
@@ -97,12 +98,8 @@ TEST_F(AutotuneTest, WhatTheUserChoseStays) {
 
 TEST_F(AutotuneTest, ALogThatCannotBeWrittenIsAnError) {
   config_.autotune_log = "/no/such/folder/log.csv";
-  try {
-    Autotune autotune(config_);
-    FAIL();
-  } catch (const InvalidArgumentError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("HOROVOD_AUTOTUNE_LOG='/no/such/folder/log.csv'"));
-  }
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { Autotune autotune(config_); }),
+              HasSubstr("HOROVOD_AUTOTUNE_LOG='/no/such/folder/log.csv'"));
 }
 
 TEST_F(AutotuneTest, ALogThatIsALinkOfAnotherUserIsNotFollowed) {

@@ -9,6 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/tensor.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 
@@ -35,14 +36,8 @@ inline Tensor bools(std::vector<double> numbers, Shape shape) {
   return values(std::move(numbers), std::move(shape)).to(DType::kBool);
 }
 
-// What the call throws as InvalidArgumentError, else "nothing was thrown".
 inline std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgumentError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return message_of<InvalidArgumentError>(call);
 }
 
 }  // namespace hvd

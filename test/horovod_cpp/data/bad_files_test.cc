@@ -18,6 +18,7 @@
 #include "horovod_cpp/io/safetensors.h"
 #include "horovod_cpp/tensor/memory.h"
 #include "test/horovod_cpp/data/data_reference.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

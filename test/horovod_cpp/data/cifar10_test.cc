@@ -3,6 +3,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/data/datasets.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

@@ -10,7 +10,7 @@
 #include "horovod_cpp/data/data_loader.h"
 #include "horovod_cpp/data/datasets.h"
 #include "horovod_cpp/data/transforms.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 #include "test/support/threads.h"
 
 namespace hvd {

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "core/base/status.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

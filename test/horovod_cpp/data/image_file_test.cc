@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "test/horovod_cpp/data/data_reference.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

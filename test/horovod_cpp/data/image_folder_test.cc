@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/data/transforms.h"
 #include "test/horovod_cpp/data/data_reference.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 #include "test/horovod_cpp/data/data_reference.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace data {

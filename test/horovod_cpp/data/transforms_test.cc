@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/data/image_ops.h"
 #include "horovod_cpp/tensor/random.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace data {

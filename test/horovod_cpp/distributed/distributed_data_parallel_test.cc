@@ -18,6 +18,7 @@
 #include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

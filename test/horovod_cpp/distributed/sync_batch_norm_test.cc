@@ -16,6 +16,7 @@
 #include "horovod_cpp/nn/layers/layers.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "core/config/config.h"
 #include "horovod_cpp/distributed/collectives/world.h"
+#include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 
@@ -17,7 +18,7 @@ struct WorldsSetup {
   WorldOptions world = {};
 };
 
-// Runs `body` once a rank, each on a thread with a World of its own; they meet in memory.
+// Runs `body` once per rank, each on a thread with a World of its own; they meet in memory.
 inline void run_worlds(int size, const std::function<void(const std::shared_ptr<World>&)>& body,
                        const WorldsSetup& setup = {}) {
   SimWorld sim(size, setup.sim);
@@ -37,17 +38,6 @@ inline void run_sets(int size, const std::function<void(const ProcessSet&)>& bod
                      const WorldsSetup& setup = {}) {
   run_worlds(
       size, [&](const std::shared_ptr<World>& world) { body(world->global_process_set()); }, setup);
-}
-
-// What `call` threw, an E; else a text that says that it did not.
-template <typename E, typename Call>
-std::string message_of(Call&& call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 }  // namespace hvd

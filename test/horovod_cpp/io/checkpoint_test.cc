@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/random.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

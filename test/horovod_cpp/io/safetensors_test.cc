@@ -10,6 +10,7 @@
 #include <random>
 
 #include "core/base/status.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

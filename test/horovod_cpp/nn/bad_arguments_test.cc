@@ -15,6 +15,7 @@
 #include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/tensor/creation.h"
 #include "horovod_cpp/tensor/memory.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {

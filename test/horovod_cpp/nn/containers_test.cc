@@ -6,7 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace nn {

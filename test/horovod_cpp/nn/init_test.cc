@@ -1,6 +1,5 @@
 #include "horovod_cpp/nn/init.h"
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <thread>
@@ -24,7 +23,6 @@ using ::testing::Each;
 struct Moments {
   double mean = 0;
   double deviation = 0;
-  double largest = 0;  // absolute value
 };
 
 Moments moments_of(const Tensor& tensor) {
@@ -34,7 +32,6 @@ Moments moments_of(const Tensor& tensor) {
   for (const double value : values) {
     moments.mean += value;
     squares += value * value;
-    moments.largest = std::max(moments.largest, std::abs(value));
   }
   const auto count = static_cast<double>(values.size());
   moments.mean /= count;
@@ -42,74 +39,12 @@ Moments moments_of(const Tensor& tensor) {
   return moments;
 }
 
-// Large enough that the sampled bound and deviation lie within 2 % of the true ones.
-Tensor weight() {
-  return Tensor::empty({64, 32, 3, 3});  // fan in 288, fan out 576
-}
-
-void expect_uniform(const Tensor& tensor, double bound) {
-  const Moments moments = moments_of(tensor);
-  EXPECT_LE(moments.largest, bound * (1 + 1e-6));
-  EXPECT_GT(moments.largest, bound * 0.98);
-  EXPECT_NEAR(moments.mean, 0, bound * 0.02);
-  EXPECT_NEAR(moments.deviation, bound / std::sqrt(3.0), bound * 0.02);
-}
-
-void expect_normal(const Tensor& tensor, double deviation) {
-  const Moments moments = moments_of(tensor);
-  EXPECT_NEAR(moments.mean, 0, deviation * 0.03);
-  EXPECT_NEAR(moments.deviation, deviation, deviation * 0.03);
-  EXPECT_GT(moments.largest, deviation * 3);
-}
-
 TEST(Init, CountsTheFansOfAWeight) {
-  const init::Fans fans = init::fans_of(weight());
+  const init::Fans fans = init::fans_of(Tensor::empty({64, 32, 3, 3}));
   EXPECT_EQ(fans.in, 288);
   EXPECT_EQ(fans.out, 576);
   EXPECT_EQ(init::fans_of(Tensor::empty({5, 7})).in, 7);
   EXPECT_THROW(init::fans_of(Tensor::empty({5})), InvalidArgumentError);
-}
-
-TEST(Init, KnowsTheRecommendedGains) {
-  using init::Nonlinearity;
-  EXPECT_EQ(init::calculate_gain(Nonlinearity::kLinear), 1);
-  EXPECT_EQ(init::calculate_gain(Nonlinearity::kSigmoid), 1);
-  EXPECT_EQ(init::calculate_gain(Nonlinearity::kTanh), 5.0 / 3.0);
-  EXPECT_EQ(init::calculate_gain(Nonlinearity::kReLU), std::sqrt(2.0));
-  EXPECT_EQ(init::calculate_gain(Nonlinearity::kLeakyReLU, 1.0), 1);
-}
-
-TEST(Init, XavierKeepsToItsBoundAndDeviation) {
-  const Tensor tensor = weight();
-  init::xavier_uniform_(tensor, 2.0);
-  expect_uniform(tensor, 2.0 * std::sqrt(6.0 / (288 + 576)));
-  init::xavier_normal_(tensor, 2.0);
-  expect_normal(tensor, 2.0 * std::sqrt(2.0 / (288 + 576)));
-}
-
-TEST(Init, KaimingKeepsToItsBoundAndDeviation) {
-  const Tensor tensor = weight();
-  init::kaiming_uniform_(tensor);
-  expect_uniform(tensor, std::sqrt(2.0) * std::sqrt(3.0 / 288));
-  init::kaiming_uniform_(tensor, std::sqrt(5.0), init::FanMode::kFanOut);
-  expect_uniform(tensor, std::sqrt(2.0 / 6.0) * std::sqrt(3.0 / 576));
-  init::kaiming_normal_(tensor, 0, init::FanMode::kFanOut, init::Nonlinearity::kReLU);
-  expect_normal(tensor, std::sqrt(2.0 / 576));
-  init::kaiming_normal_(tensor, 0, init::FanMode::kFanIn, init::Nonlinearity::kTanh);
-  expect_normal(tensor, 5.0 / 3.0 / std::sqrt(288.0));
-}
-
-TEST(Init, UniformAndNormalTakeTheirParameters) {
-  const Tensor tensor = weight();
-  init::uniform_(tensor, 2, 3);
-  const std::vector<double> values = tensor.to_vector();
-  EXPECT_GE(*std::ranges::min_element(values), 2);
-  EXPECT_LE(*std::ranges::max_element(values), 3);
-  init::normal_(tensor, 5, 0.5);
-  EXPECT_NEAR(moments_of(tensor).mean, 5, 0.02);
-  EXPECT_NEAR(moments_of(tensor).deviation, 0.5, 0.02);
-  EXPECT_THROW(init::uniform_(tensor, 1, 0), InvalidArgumentError);
-  EXPECT_THROW(init::normal_(tensor, 0, -1), InvalidArgumentError);
 }
 
 TEST(Init, ConstantsFillParametersOutsideOfTheGraph) {
@@ -122,6 +57,8 @@ TEST(Init, ConstantsFillParametersOutsideOfTheGraph) {
   EXPECT_THAT(tensor.to_vector(), Each(0));
   init::normal_(tensor);
   EXPECT_TRUE(tensor.is_leaf());
+  EXPECT_THROW(init::uniform_(tensor, 1, 0), InvalidArgumentError);
+  EXPECT_THROW(init::normal_(tensor, 0, -1), InvalidArgumentError);
 }
 
 TEST(Init, IsRandomByTheGeneratorItIsGiven) {
@@ -143,22 +80,12 @@ TEST(Init, IsRandomByTheGeneratorItIsGiven) {
       [](const Tensor& t, Generator& g) {
         init::kaiming_normal_(t, 0, init::FanMode::kFanIn, init::Nonlinearity::kReLU, g);
       },
+      [](const Tensor& t, Generator& g) { init::orthogonal_(t, 1, g); },
   };
   for (const auto& fill : fills) {
     EXPECT_TRUE(bitwise_equal(drawn(fill, 1), drawn(fill, 1)));
     EXPECT_FALSE(bitwise_equal(drawn(fill, 1), drawn(fill, 2)));
   }
-}
-
-TEST(Init, LayersStartLikePyTorchs) {
-  const Linear linear(400, 300);
-  expect_uniform(linear.weight, 1 / std::sqrt(400.0));
-  EXPECT_LE(moments_of(linear.bias).largest, 1 / std::sqrt(400.0));
-  EXPECT_GT(moments_of(linear.bias).largest, 0.9 / std::sqrt(400.0));
-  const Conv2d conv(32, 64, 3);
-  expect_uniform(conv.weight, 1 / std::sqrt(288.0));
-  EXPECT_LE(moments_of(conv.bias).largest, 1 / std::sqrt(288.0));
-  EXPECT_GT(moments_of(conv.bias).largest, 0.8 / std::sqrt(288.0));
 }
 
 TEST(Init, LayersRepeatWithTheSeed) {
@@ -191,16 +118,6 @@ TEST(Orthogonal, MakesRowsOrColumnsOrthogonal) {
     expect_orthogonal(tensor, 2.0);
   }
   EXPECT_THROW(init::orthogonal_(Tensor::empty({3})), InvalidArgumentError);
-}
-
-TEST(Orthogonal, FollowsItsGenerator) {
-  Generator first(7), second(7), third(8);
-  const Tensor a = Tensor::empty({3, 3}), b = Tensor::empty({3, 3}), c = Tensor::empty({3, 3});
-  init::orthogonal_(a, 1.0, first);
-  init::orthogonal_(b, 1.0, second);
-  init::orthogonal_(c, 1.0, third);
-  EXPECT_TRUE(bitwise_equal(a, b));
-  EXPECT_FALSE(bitwise_equal(a, c));
 }
 
 TEST(TruncatedNormal, StaysWithinItsRangeAndHasItsMoments) {

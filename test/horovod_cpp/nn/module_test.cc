@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/nn/layers/layers.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace nn {

@@ -8,7 +8,7 @@
 
 #include "core/base/status.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace optim {

@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/optim/rules.h"
 #include "test/horovod_cpp/optim/optim_reference.h"
+#include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
 namespace hvd {
@@ -51,6 +52,7 @@ TEST_P(EveryOptimizer, TakesPyTorchsSteps) {
       const Tensor expected = optim_reference(GetParam().name + "/params").select(0, step);
       ASSERT_THAT(param.to_vector(), Pointwise(DoubleNear(tolerance), expected.to_vector()))
           << name_of(dtype) << " step " << step;
+      EXPECT_TRUE(bitwise_equal(param.grad(), gradient(step, dtype)));  // it is left alone
     }
   }
 }
@@ -164,6 +166,34 @@ TEST(HalfPrecision, NeedsItsMasterInAStateDict) {
   std::erase_if(state, [](const auto& entry) { return entry.first.ends_with("master_param"); });
   EXPECT_THAT(message_of<InvalidArgumentError>([&] { adam.load_state_dict(state); }),
               HasSubstr("'group.0.param.0.master_param' is missing"));
+}
+
+TEST(Sgd, ReadsAGradientThatIsNotContiguous) {
+  const std::vector<double> values = {1, 2, 3, 4};
+  Tensor w = Tensor::zeros({2, 2}, DType::kF64).requires_grad_();
+  SGD sgd({w}, {.lr = 1});
+  w.set_grad(Tensor::from(values, {2, 2}).t());
+  sgd.step();
+  EXPECT_THAT(w.to_vector(), ::testing::ElementsAre(-1, -3, -2, -4));
+}
+
+TEST(Sgd, TakesNesterovWithMomentumAndWithoutDampeningOnly) {
+  const Tensor w = initial(DType::kF32);
+  EXPECT_THROW(SGD({w}, {.nesterov = true}), InvalidArgumentError);
+  EXPECT_THROW(SGD({w}, {.momentum = 0.5, .dampening = 0.5, .nesterov = true}),
+               InvalidArgumentError);
+}
+
+TEST(Adam, KeepsItsMomentsAndSteps) {
+  Tensor w = Tensor::zeros({1}, DType::kF64).requires_grad_();
+  Adam adam({w}, {.betas = {0.5, 0.75}});
+  w.set_grad(Tensor::full({1}, 4, DType::kF64));
+  adam.step();
+  const ParamState& state = adam.state().at(w.id());
+  EXPECT_EQ(state.steps, 1);
+  EXPECT_EQ(state.tensors.at("exp_avg").item(), 2);
+  EXPECT_EQ(state.tensors.at("exp_avg_sq").item(), 4);
+  EXPECT_THROW(Adam({w}, {.betas = {1.0, 0.999}}), InvalidArgumentError);
 }
 
 TEST(Lamb, StepsByTheLearningRateAloneFromZero) {

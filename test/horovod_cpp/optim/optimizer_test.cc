@@ -7,7 +7,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/optim/optimizers.h"
 #include "horovod_cpp/optim/rule_optimizer.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace optim {
@@ -218,44 +218,6 @@ TEST(OptimizerState, NamesOptionsAndStateByGroupAndParameter) {
   EXPECT_EQ(entry(state, "group.1.param.1.exp_avg").shape(), Shape{2});
   EXPECT_TRUE(entry(state, "group.1.param.1.exp_avg_sq")
                   .is(adam.state().at(c.id()).tensors.at("exp_avg_sq")));
-}
-
-template <typename Make>
-void expect_resumes_bitwise(const Make& make) {
-  Tensor whole = parameter(1, {5});
-  auto uninterrupted = make(whole);
-  Tensor halves = parameter(1, {5});
-  NamedTensors saved;
-  const auto train = [](Optimizer& optimizer, Tensor& param, int first, int last) {
-    for (int step = first; step < last; ++step) {
-      set_grad(param, 1.0 / (step + 1));
-      optimizer.step();
-    }
-  };
-  train(*uninterrupted, whole, 0, 6);
-  {
-    auto first_half = make(halves);
-    train(*first_half, halves, 0, 3);
-    saved = copy_of(first_half->state_dict());
-  }
-  auto second_half = make(halves);
-  second_half->load_state_dict(saved);
-  saved.clear();
-  train(*second_half, halves, 3, 6);
-  EXPECT_TRUE(bitwise_equal(whole, halves));
-}
-
-TEST(OptimizerState, ResumesBitwise) {
-  expect_resumes_bitwise([](const Tensor& w) {
-    return std::make_unique<SGD>(std::vector<Tensor>{w}, SGDOptions{.lr = 0.1});
-  });
-  expect_resumes_bitwise([](const Tensor& w) {
-    return std::make_unique<SGD>(std::vector<Tensor>{w},
-                                 SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.1});
-  });
-  expect_resumes_bitwise([](const Tensor& w) {
-    return std::make_unique<Adam>(std::vector<Tensor>{w}, AdamOptions{.lr = 0.1});
-  });
 }
 
 TEST(OptimizerState, IsACopyOnceLoaded) {

@@ -19,6 +19,7 @@
 #include "core/base/status.h"
 #include "ops/shm/data_segment.h"
 #include "test/support/failing_fallocate.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {
@@ -65,12 +66,8 @@ TEST(SharedMemory, OfLessThanWasAskedForIsNotOpened) {
 
 TEST(SharedMemory, SaysHowMuchWasAskedForWhenThereIsNone) {
   constexpr std::size_t kTooMuch = std::size_t{1} << 63;  // refused before any page is taken
-  try {
-    SharedMemory::create(kTooMuch);
-    FAIL() << "half of all addresses";
-  } catch (const UnsupportedError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr(std::to_string(kTooMuch)), HasSubstr("memfd")));
-  }
+  EXPECT_THAT(message_of<UnsupportedError>([&] { SharedMemory::create(kTooMuch); }),
+              AllOf(HasSubstr(std::to_string(kTooMuch)), HasSubstr("memfd")));
 }
 
 // In a child with a /dev/shm of 64 KiB of its own; 77 = this user may not mount.
@@ -98,12 +95,8 @@ TEST(SharedMemory, DoesNotDependOnTheSizeOfDevShm) {
 TEST(SharedMemory, SaysWhenThereIsNoneLeftToReserve) {
   const auto made = SharedMemory::create(1'000'000, 4096);
   const FailingFallocate full(ENOSPC);
-  try {
-    made->reserve(4096, 50'000);
-    FAIL() << "a full memory";
-  } catch (const UnsupportedError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("50000 bytes"), HasSubstr("No space left")));
-  }
+  EXPECT_THAT(message_of<UnsupportedError>([&] { made->reserve(4096, 50'000); }),
+              AllOf(HasSubstr("50000 bytes"), HasSubstr("No space left")));
 }
 
 // As before Linux 6.11, where a signal ends the call and takes back what it had reserved.

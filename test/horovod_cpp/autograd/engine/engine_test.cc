@@ -10,6 +10,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/random.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {
@@ -21,12 +22,7 @@ Tensor parameter(double value, Shape shape = {}) {
 }
 
 std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgumentError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return message_of<InvalidArgumentError>(call);
 }
 
 TEST(Backward, AddsUpOverPathsAndCalls) {

@@ -139,6 +139,7 @@ TEST(Elementwise, OfHalfTypesComputesInFloat) {
   EXPECT_EQ(abs(a).to_vector(), (V{1.5, 0.25}));
   EXPECT_EQ(abs(a).dtype(), DType::kBF16);
   EXPECT_EQ(reciprocal(values({4}, {1}).to(DType::kF16)).item(), 0.25);
+  EXPECT_EQ(sum(values({1, 2, 3}, {3}).to(DType::kF16)).item(), 6);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/reference_file.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {
@@ -185,6 +185,8 @@ TEST(Convolution, ErrorsNameTheFunctionAndBothShapes) {
   EXPECT_EQ(error([&] { return conv2d(x, w, {}, 1, "full"); }),
             "padding 'full': expected 'same', 'valid' or numbers");
   EXPECT_THROW(conv1d(x, w), InvalidArgumentError);
+  EXPECT_THROW(conv2d(Tensor::ones({4, 5, 5}), w), InvalidArgumentError);
+  EXPECT_THROW(conv2d(x, Tensor::ones({2, 4, 3, 3}, DType::kF64)), InvalidArgumentError);
 }
 
 }  // namespace

@@ -33,6 +33,10 @@ TEST(Edges, RootsOfZeroHaveNoGradient) {
   const auto half_norm = [](const Tensor& x) { return norm(x, 0.5); };
   EXPECT_EQ(gradient_of(half_norm, values({0, 4}, {2})), (V{0, 1}));
   EXPECT_EQ(gradient_of(half_norm, values({0, 0}, {2})), (V{0, 0}));
+  EXPECT_EQ(gradient_of([](const Tensor& x) { return norm(x, 1.5); }, values({0, 1}, {2})),
+            (V{0, 1}));
+  EXPECT_EQ(gradient_of([](const Tensor& x) { return std(x); }, values({1, 1, 1, 1}, {2, 2})),
+            V(4, 0.0));
   for (const double p : {0.5, 1.5, 3.0}) {
     const auto power_norm = [p](const Inputs& in) { return norm(in[0], p, {1}); };
     gradcheck(power_norm, {leaf({2, 3}, 0.5, 1.5)});
@@ -55,6 +59,7 @@ TEST(Edges, TiesShareTheGradient) {
 }
 
 TEST(Edges, NaNShows) {
+  EXPECT_EQ(gradient_of(relu, values({kNaN, -1, 0, 1}, {4})), (V{1, 0, 0, 1}));
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kF16}) {
     const Tensor row = values({1, kInfinity, 2, 3}, {1, 4}).to(dtype);
     EXPECT_THAT(layer_norm(row, {4}).to_vector(), Each(IsNan()));

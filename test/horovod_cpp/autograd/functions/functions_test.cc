@@ -8,73 +8,26 @@
 #include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/modes.h"
 #include "horovod_cpp/tensor/random.h"
+#include "test/horovod_cpp/autograd/values.h"
 
 namespace hvd {
 namespace {
 
-using Inputs = std::vector<Tensor>;
-
-// A float64 leaf with values in [low, high).
-Tensor leaf(Shape shape, double low = -1.0, double high = 1.0, std::uint64_t seed = 1) {
-  Generator generator(seed);
-  Tensor result = Tensor::empty(std::move(shape), DType::kF64);
-  uniform_(result, low, high, generator);
-  return result.requires_grad_();
-}
-
-Tensor values(std::vector<double> numbers, Shape shape) {
-  return Tensor::from(std::span<const double>(numbers), std::move(shape));
-}
-
-using V = std::vector<double>;
-
-TEST(Add, BroadcastsAndSumsTheGradientBack) {
-  gradcheck([](const Inputs& x) { return add(x[0], x[1]); }, {leaf({2, 3}), leaf({3}, -1, 1, 2)});
+// Of one operand that broadcasts reference_test.cc has the gradients.
+TEST(Arithmetic, BroadcastsBothOperandsAndTakesNumbers) {
   gradcheck([](const Inputs& x) { return add(x[0], x[1]); }, {leaf({2, 1}), leaf({1, 3})});
-  gradcheck([](const Inputs& x) { return x[0] + 2.0; }, {leaf({4})});
-}
-
-TEST(Sub, BroadcastsAndSumsTheGradientBack) {
-  gradcheck([](const Inputs& x) { return sub(x[0], x[1]); }, {leaf({2, 3}), leaf({2, 1})});
-  gradcheck([](const Inputs& x) { return 1.0 - x[0]; }, {leaf({3})});
-}
-
-TEST(Mul, BroadcastsAndSumsTheGradientBack) {
   gradcheck([](const Inputs& x) { return mul(x[0], x[1]); }, {leaf({2, 3}), leaf({})});
   gradcheck([](const Inputs& x) { return mul(x[0], x[1]); }, {leaf({2, 3, 2}), leaf({3, 1})});
   gradcheck([](const Inputs& x) { return mul(x[0], x[0]); }, {leaf({3})});
-}
-
-TEST(Div, BroadcastsAndSumsTheGradientBack) {
-  gradcheck([](const Inputs& x) { return div(x[0], x[1]); }, {leaf({2, 3}), leaf({3}, 1, 2)});
+  gradcheck([](const Inputs& x) { return x[0] + 2.0; }, {leaf({4})});
+  gradcheck([](const Inputs& x) { return 1.0 - x[0]; }, {leaf({3})});
   gradcheck([](const Inputs& x) { return 1.0 / x[0]; }, {leaf({3}, 1, 2)});
 }
 
-TEST(Elementwise, GradientsMatchDifferences) {
-  gradcheck([](const Inputs& x) { return neg(x[0]); }, {leaf({3})});
-  gradcheck([](const Inputs& x) { return pow(x[0], 3.0); }, {leaf({2, 2})});
+TEST(Pow, GradientsOfNumbersWithRulesOfTheirOwnMatchDifferences) {
   gradcheck([](const Inputs& x) { return pow(x[0], 2.0); }, {leaf({2, 2})});
   gradcheck([](const Inputs& x) { return pow(x[0], -0.5); }, {leaf({2, 2}, 1, 2)});
   gradcheck([](const Inputs& x) { return pow(x[0], 0.0); }, {leaf({2})});
-  gradcheck([](const Inputs& x) { return exp(x[0]); }, {leaf({5})});
-  gradcheck([](const Inputs& x) { return log(x[0]); }, {leaf({5}, 0.5, 2)});
-  gradcheck([](const Inputs& x) { return sqrt(x[0]); }, {leaf({5}, 0.5, 2)});
-  gradcheck([](const Inputs& x) { return tanh(x[0]); }, {leaf({5})});
-  gradcheck([](const Inputs& x) { return sigmoid(x[0]); }, {leaf({5})});
-  gradcheck([](const Inputs& x) { return relu(x[0]); }, {leaf({9})});
-}
-
-TEST(Elementwise, ValuesAreThoseOfTheCLibrary) {
-  const V x = {-3.0, -0.5, 0.0, 0.25, 4.0};
-  const Tensor a = values(x, {5});
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    EXPECT_NEAR(exp(a).to_vector()[i], std::exp(x[i]), 1e-14 * std::exp(x[i]));
-    EXPECT_NEAR(tanh(a).to_vector()[i], std::tanh(x[i]), 1e-14);
-    EXPECT_NEAR(sigmoid(a).to_vector()[i], 1 / (1 + std::exp(-x[i])), 1e-14);
-  }
-  EXPECT_EQ(relu(a).to_vector(), (V{0, 0, 0, 0.25, 4}));
-  EXPECT_EQ(sqrt(values({4, 9}, {2})).to_vector(), (V{2, 3}));
-  EXPECT_EQ(pow(values({2, 3}, {2}), 2.0).to_vector(), (V{4, 9}));
 }
 
 TEST(Elementwise, GivesFloatValuesToWithinAFewUlps) {
@@ -97,14 +50,6 @@ TEST(Elementwise, KeepsNaN) {
   }
 }
 
-TEST(Elementwise, HalfTypesComputeInFloat) {
-  const Tensor a = values({1, 2, 3}, {3}).to(DType::kBF16);
-  const Tensor b = values({0.5}, {1}).to(DType::kBF16);
-  EXPECT_EQ(mul(a, b).dtype(), DType::kBF16);
-  EXPECT_EQ(mul(a, b).to_vector(), (V{0.5, 1, 1.5}));
-  EXPECT_EQ(sum(values({1, 2, 3}, {3}).to(DType::kF16)).item(), 6.0);
-}
-
 TEST(Elementwise, IntegersAddAndMultiplyButDoNotDivide) {
   const Tensor a = Tensor::arange(4, DType::kI32);
   EXPECT_EQ((a * a + 1).to_vector(), (V{1, 2, 5, 10}));
@@ -115,21 +60,17 @@ TEST(Elementwise, IntegersAddAndMultiplyButDoNotDivide) {
 }
 
 TEST(Elementwise, RefusesMixedDtypesAndNamesBoth) {
-  try {
-    add(Tensor::ones({2}), Tensor::ones({2}, DType::kF64));
-    FAIL();
-  } catch (const InvalidArgumentError& error) {
-    EXPECT_NE(std::string(error.what()).find("float32 and float64"), std::string::npos);
-  }
+  EXPECT_NE(error_of([] {
+              add(Tensor::ones({2}), Tensor::ones({2}, DType::kF64));
+            }).find("float32 and float64"),
+            std::string::npos);
 }
 
 TEST(Elementwise, RefusesShapesThatDoNotBroadcastAndNamesBoth) {
-  try {
-    mul(Tensor::ones({2, 3}), Tensor::ones({2}));
-    FAIL();
-  } catch (const InvalidArgumentError& error) {
-    EXPECT_STREQ(error.what(), "mul: shapes [2, 3] and [2] do not broadcast");
-  }
+  EXPECT_EQ(error_of([] {
+              mul(Tensor::ones({2, 3}), Tensor::ones({2}));
+            }),
+            "mul: shapes [2, 3] and [2] do not broadcast");
 }
 
 TEST(Elementwise, ReadsStridedOperands) {
@@ -144,7 +85,6 @@ TEST(Matmul, MultipliesAndDifferentiates) {
   const Tensor b = values({1, 0, 2, 1, 0, 3}, {3, 2});
   EXPECT_EQ(matmul(a, b).to_vector(), (V{5, 11, 14, 23}));
   EXPECT_EQ(matmul(a.t(), a).to_vector(), (V{17, 22, 27, 22, 29, 36, 27, 36, 45}));
-  gradcheck([](const Inputs& x) { return matmul(x[0], x[1]); }, {leaf({2, 3}), leaf({3, 4})});
   gradcheck([](const Inputs& x) { return matmul(x[0].t(), x[1].slice(1, 1, 3)); },
             {leaf({3, 2}), leaf({3, 4})});
 }
@@ -187,7 +127,6 @@ TEST(Sum, OverAnyAxes) {
   EXPECT_EQ(sum(Tensor::ones({0, 3}), {0}).to_vector(), V(3, 0.0));
   EXPECT_THROW(sum(a, {0, 0}), InvalidArgumentError);
   EXPECT_THROW(sum(a, {2}), InvalidArgumentError);
-  gradcheck([](const Inputs& x) { return sum(x[0], {0, 2}); }, {leaf({2, 3, 2})});
   gradcheck([](const Inputs& x) { return sum(x[0]); }, {leaf({2, 3})});
 }
 
@@ -200,16 +139,7 @@ TEST(Mean, DividesByTheCount) {
   const Tensor a = values({1, 2, 3, 4}, {2, 2});
   EXPECT_EQ(mean(a).item(), 2.5);
   EXPECT_EQ(mean(a, {0}).to_vector(), (V{2, 3}));
-  gradcheck([](const Inputs& x) { return mean(x[0], {1}, true); }, {leaf({2, 3, 2})});
   EXPECT_THROW(mean(Tensor::arange(3)), InvalidArgumentError);
-}
-
-TEST(Max, SharesItsGradientAmongTheLargest) {
-  Tensor a = values({1, 7, 7, 2}, {2, 2}).requires_grad_();
-  max(a).backward();
-  EXPECT_EQ(max(a).item(), 7);
-  EXPECT_EQ(a.grad().to_vector(), (V{0, 0.5, 0.5, 0}));
-  EXPECT_THROW(max(Tensor::ones({0})), InvalidArgumentError);
 }
 
 TEST(Argmax, IsTheFirstLargestAlongTheAxis) {
@@ -220,6 +150,7 @@ TEST(Argmax, IsTheFirstLargestAlongTheAxis) {
   EXPECT_EQ(argmax(Tensor::arange(4, DType::kU8), 0).item(), 3);
   EXPECT_EQ(argmax(values({1, std::nan(""), 9}, {3}), 0).item(), 1);
   EXPECT_THROW(argmax(Tensor::ones({2, 0}), 1), InvalidArgumentError);
+  EXPECT_THROW(max(Tensor::ones({0})), InvalidArgumentError);
 }
 
 TEST(Softmax, SumsToOneAndDoesNotOverflow) {

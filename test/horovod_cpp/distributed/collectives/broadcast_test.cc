@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

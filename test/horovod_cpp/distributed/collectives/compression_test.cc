@@ -10,6 +10,7 @@
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

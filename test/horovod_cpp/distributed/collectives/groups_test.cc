@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

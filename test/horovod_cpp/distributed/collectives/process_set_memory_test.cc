@@ -16,6 +16,7 @@
 #include "ops/shm/shm_control_plane.h"
 #include "test/horovod_cpp/distributed/worlds.h"
 #include "test/support/failing_fallocate.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

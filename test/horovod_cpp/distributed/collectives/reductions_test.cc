@@ -8,6 +8,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

@@ -13,6 +13,7 @@
 #include "horovod_cpp/optim/clip_grad_norm.h"
 #include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {
@@ -47,14 +48,6 @@ struct Trainee {
 
 void at_all_sizes(const std::function<void(const ProcessSet&)>& body) {
   for (const int size : {1, 2, 3, 4}) run_sets(size, body);
-}
-
-TEST(Accumulation, SumsThePassesOfAWindow) {
-  at_all_sizes([](const ProcessSet& all) {
-    Trainee trainee(all, {.backward_passes_per_step = 3});
-    for (const double gradient : {1, 2, 4}) trainee.pass(gradient);
-    EXPECT_EQ(trainee.step(), -7 * trainee.unit());
-  });
 }
 
 TEST(Accumulation, AStepClosesAWindowThatIsNotFull) {

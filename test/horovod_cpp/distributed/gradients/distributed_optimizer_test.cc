@@ -13,6 +13,7 @@
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {
@@ -87,29 +88,6 @@ TEST(DistributedOptimizer, DoesNotStepWithAGradientThatCouldNotBeSubmitted) {
     sum(weight * static_cast<double>(all.rank() + 1)).backward();
     optimizer->step();
     EXPECT_THAT(weight.to_vector(), Each(8.5));
-  });
-}
-
-TEST(DistributedOptimizer, SumsWhenAsked) {
-  run_sets(2, [](const ProcessSet& all) {
-    Tensor weight = weight_of(10);
-    const auto optimizer = distributed_sgd({weight}, {.op = ReduceOp::kSum, .process_set = all});
-    sum(weight * static_cast<double>(all.rank() + 1)).backward();
-    optimizer->step();
-    EXPECT_THAT(weight.to_vector(), ElementsAre(7, 7));
-  });
-}
-
-TEST(DistributedOptimizer, ReducesOnceForSeveralBackwardPasses) {
-  run_sets(2, [](const ProcessSet& all) {
-    Tensor weight = weight_of(0);
-    const auto optimizer =
-        distributed_sgd({weight}, {.backward_passes_per_step = 2, .process_set = all});
-    for (int pass = 0; pass < 2; ++pass) {
-      sum(weight * static_cast<double>(all.rank() + 1)).backward();
-    }
-    optimizer->step();
-    EXPECT_THAT(weight.to_vector(), ElementsAre(-3, -3));  // (2 * 1 + 2 * 2) / 2 ranks
   });
 }
 

@@ -14,6 +14,7 @@
 #include "horovod_cpp/distributed/gradients/distributed_optimizer.h"
 #include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

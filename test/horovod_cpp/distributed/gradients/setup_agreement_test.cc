@@ -12,6 +12,7 @@
 #include "horovod_cpp/optim/optimizers.h"
 #include "test/horovod_cpp/distributed/warnings.h"
 #include "test/horovod_cpp/distributed/worlds.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace {

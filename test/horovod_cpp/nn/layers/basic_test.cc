@@ -8,7 +8,7 @@
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/row_gradient.h"
 #include "horovod_cpp/optim/optimizers.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace nn {

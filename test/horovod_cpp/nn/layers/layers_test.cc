@@ -3,32 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
-#include "test/support/temporary_folder.h"
+#include "horovod_cpp/tensor/random.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace nn {
 namespace {
 
-using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Tensor tensor(std::vector<float> values, Shape shape) {
   return Tensor::from(values, std::move(shape));
-}
-
-TEST(Linear, MultipliesAndAdds) {
-  Linear linear(2, 3);
-  linear.load_state_dict(
-      {{"weight", tensor({1, 2, 3, 4, 5, 6}, {3, 2})}, {"bias", tensor({10, 20, 30}, {3})}});
-  const Tensor output = linear(tensor({1, 1, 2, 0}, {2, 2}));
-  EXPECT_EQ(output.shape(), (Shape{2, 3}));
-  EXPECT_THAT(output.to_vector(), ElementsAre(13, 27, 41, 12, 26, 40));
 }
 
 TEST(Linear, LeavesTheBiasOutOnRequest) {
@@ -39,88 +28,38 @@ TEST(Linear, LeavesTheBiasOutOnRequest) {
   EXPECT_EQ(linear(tensor({3, 4}, {1, 2})).item(), 11);
 }
 
-TEST(Linear, SendsGradientsToItsParameters) {
-  Linear linear(2, 1);
-  sum(linear(tensor({1, 2, 3, 4}, {2, 2}))).backward();
-  EXPECT_THAT(linear.weight.grad().to_vector(), ElementsAre(4, 6));
-  EXPECT_THAT(linear.bias.grad().to_vector(), ElementsAre(2));
-}
-
-TEST(Conv2d, SlidesItsKernelWithStrideAndPadding) {
-  Conv2d conv(1, 1, 2, /*stride=*/2, /*padding=*/1);
-  conv.load_state_dict(
-      {{"weight", tensor({1, 2, 3, 4}, {1, 1, 2, 2})}, {"bias", tensor({100}, {1})}});
-  const Tensor output = conv(tensor({1, 2, 3, 4}, {1, 1, 2, 2}));
-  EXPECT_EQ(output.shape(), (Shape{1, 1, 2, 2}));
-  // Each window meets one pixel: 4 * 1, 3 * 2, 2 * 3, 1 * 4.
-  EXPECT_THAT(output.to_vector(), ElementsAre(104, 106, 106, 104));
-}
-
 TEST(Conv2d, HasAWeightForEveryPairOfChannels) {
   const Conv2d conv(3, 8, 5, 1, 2, /*bias=*/false);
   EXPECT_EQ(conv.weight.shape(), (Shape{8, 3, 5, 5}));
   EXPECT_EQ(conv.parameters().size(), 1u);
 }
 
-TEST(BatchNorm2d, NormalisesABatchAndMovesItsStatistics) {
-  BatchNorm2d norm(1, /*eps=*/0.0, /*momentum=*/0.5);
-  const Tensor input = tensor({1, 3, 1, 3}, {2, 1, 1, 2});  // mean 2, variance 1, unbiased 4/3
-  EXPECT_THAT(norm(input).to_vector(), ElementsAre(-1, 1, -1, 1));
-  EXPECT_EQ(norm.running_mean.item(), 1);  // 0.5 * 0 + 0.5 * 2
-  EXPECT_NEAR(norm.running_var.item(), 0.5 + 0.5 * 4 / 3, 1e-6);
-  EXPECT_EQ(norm.num_batches_tracked.item(), 1);
+TEST(BatchNorm2d, CountsItsBatchesInTrainingOnly) {
+  BatchNorm2d norm(1);
+  const Tensor input = tensor({1, 3, 1, 3}, {2, 1, 1, 2});
   norm(input);
-  EXPECT_EQ(norm.running_mean.item(), 1.5);
+  norm(input);
+  norm.eval();
+  norm(input);
   EXPECT_EQ(norm.num_batches_tracked.item(), 2);
 }
 
-TEST(BatchNorm2d, UsesAndKeepsItsStatisticsInEvaluation) {
-  BatchNorm2d norm(1, 0.0);
-  norm.load_state_dict({{"weight", tensor({3}, {1})},
-                        {"bias", tensor({1}, {1})},
-                        {"running_mean", tensor({2}, {1})},
-                        {"running_var", tensor({4}, {1})},
-                        {"num_batches_tracked", Tensor::full({}, 7, DType::kI64)}});
-  norm.eval();
-  EXPECT_THAT(norm(tensor({2, 6}, {1, 1, 1, 2})).to_vector(), ElementsAre(1, 7));
-  EXPECT_EQ(norm.running_mean.item(), 2);
-  EXPECT_EQ(norm.running_var.item(), 4);
-  EXPECT_EQ(norm.num_batches_tracked.item(), 7);
-}
-
-TEST(MaxPool2d, TakesTheLargestOfEachWindow) {
-  const Tensor input = tensor({1, 2, 5, 3, 4, 0, 6, 7, 8}, {1, 1, 3, 3});
-  EXPECT_THAT(MaxPool2d(2)(input).to_vector(), ElementsAre(4));
-  EXPECT_THAT(MaxPool2d(2, 1)(input).to_vector(), ElementsAre(4, 5, 7, 8));
-}
-
-TEST(ReLU, ClipsBelowZero) {
-  EXPECT_THAT(ReLU()(tensor({-1, 0, 2}, {3})).to_vector(), ElementsAre(0, 0, 2));
+TEST(Dropout, IsTheFunctionInTrainingAndNothingInEvaluation) {
+  Dropout layer(0.25);
+  const Tensor input = Tensor::ones({1000});
+  manual_seed(3);
+  const Tensor output = layer(input);
+  manual_seed(3);
+  EXPECT_TRUE(bitwise_equal(output, dropout(input, 0.25, true)));
+  EXPECT_FALSE(bitwise_equal(output, input));
+  layer.eval();
+  EXPECT_TRUE(bitwise_equal(layer(input), input));
 }
 
 TEST(Flatten, JoinsTheAxesFromTheStart) {
   const Tensor input = Tensor::zeros({2, 3, 4, 5});
   EXPECT_EQ(Flatten()(input).shape(), (Shape{2, 60}));
   EXPECT_EQ(Flatten(2)(input).shape(), (Shape{2, 3, 20}));
-}
-
-TEST(Dropout, ZeroesAndScalesInTrainingOnly) {
-  Dropout dropout(0.25);
-  const Tensor input = Tensor::ones({10000});
-  const std::vector<double> output = dropout(input).to_vector();
-  const auto zeros = std::ranges::count(output, 0.0);
-  EXPECT_NEAR(static_cast<double>(zeros), 2500, 250);  // five standard deviations are 217
-  EXPECT_EQ(zeros + std::ranges::count(output, static_cast<double>(1.0f / 0.75f)), 10000);
-  dropout.eval();
-  EXPECT_THAT(dropout(input).to_vector(), Each(1));
-}
-
-TEST(Losses, AreMeansOverTheBatch) {
-  const Tensor logits = tensor({0, 0, 0, 0, std::log(3.0f), 0}, {3, 2});
-  const std::vector<std::int64_t> targets = {0, 1, 0};
-  const double loss = CrossEntropyLoss()(logits, Tensor::from(targets, {3})).item();
-  EXPECT_NEAR(loss, (2 * std::log(2.0) + std::log(4.0 / 3.0)) / 3, 1e-6);
-  EXPECT_EQ(MSELoss()(tensor({1, 2}, {2}), tensor({3, 2}, {2})).item(), 2);
 }
 
 TEST(Layers, NameTheArgumentThatMakesNoSense) {

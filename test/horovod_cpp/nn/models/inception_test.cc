@@ -5,6 +5,7 @@
 #include "horovod_cpp/nn/models/models.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/nn/models/model_reference.h"
+#include "test/support/message_of.h"
 
 // AlexNet, GoogLeNet and Inception v3.
 namespace hvd {

@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/nn/models/model_reference.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace models {

@@ -6,6 +6,7 @@
 #include "horovod_cpp/nn/layers/basic.h"
 #include "horovod_cpp/tensor/random.h"
 #include "test/horovod_cpp/nn/models/model_reference.h"
+#include "test/support/message_of.h"
 
 namespace hvd {
 namespace models {

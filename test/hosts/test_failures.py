@@ -1,0 +1,137 @@
+"""Failures of a busy job on three hosts: who is gone is named on every survivor in time, nothing is left
+behind, and what is only slow ends nothing. The same for each way to start a job (STARTS)."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from hosts import Hosts
+from waiting import wait_for
+
+PROGRAM = pathlib.Path(__file__).parents[1] / "mpi" / "fault_job.py"
+HOST_OF = "aabc"  # of each rank
+PROCESS_S = 1     # a process that ended is named after
+HOST_S = 5        # and a host that is gone
+BUSY_S = 2        # later on cores that other tests keep busy
+SETTINGS = {
+    "HVD_LINK_TIMEOUT_SECONDS": str(HOST_S), "HVD_FLIGHT_RECORDER_SIZE": "0", "OMP_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def mpirun(hosts, program):
+    """What is left to end when a rank is gone is MPI's: mpirun waits for an MPI_Finalize that does not come."""
+    shares = ",".join(f"{hosts.name}-{host}:{HOST_OF.count(host)}" for host in hosts.letters)
+    exported = [word for name in SETTINGS for word in ("-x", name)]
+    return hosts.command("mpirun", "-H", shares, "-np", len(HOST_OF), "--enable-recovery", *exported, *program)
+
+
+STARTS = {"mpirun": mpirun}
+
+
+class Job:
+    def __init__(self, hosts, folder, start):
+        self.hosts, self.folder, self.output = hosts, folder, folder / "output"
+        self.program = [sys.executable, str(PROGRAM), str(folder), "1"]
+        with open(self.output, "wb") as output:
+            self.process = subprocess.Popen(start(hosts, self.program), stdout=output, stderr=subprocess.STDOUT,
+                                            env={**os.environ, **SETTINGS})
+        for rank in range(len(HOST_OF)):
+            self.wait_for(f"running{rank}")
+
+    def wait_for(self, name, seconds=60):
+        """What a rank wrote into a file."""
+        path, end = self.folder / name, time.monotonic() + seconds
+        while not path.exists():
+            assert time.monotonic() < end, (name, self.output.read_text(errors="replace")[-6000:])
+            time.sleep(0.01)
+        return json.loads(path.read_text())
+
+    def left(self, host):
+        """Processes of the program and what they would leave in shared memory, on a host."""
+        words = "".join(word + "\0" for word in self.program).encode()
+        found = []
+        for pid in self.hosts("processes", host).split():
+            try:
+                found += [pid] if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() == words else []
+            except OSError:  # it has ended
+                pass
+        return found + [name for name in self.hosts("on", host, "ls", "/dev/shm").split() if "hvd" in name]
+
+    def finish(self):
+        """Ends the training, whose ranks have checked each result."""
+        (self.folder / "finish").touch()
+        steps = {self.wait_for(f"finished{rank}") for rank in range(len(HOST_OF))}
+        assert len(steps) == 1
+        assert self.process.wait(timeout=60) == 0
+
+
+@pytest.fixture(params=STARTS)
+def job(request, tmp_path):
+    with Hosts(3) as hosts:
+        yield Job(hosts, tmp_path, STARTS[request.param])
+
+
+# Each makes a rank unreachable and returns within which time that is noticed.
+def kill(job, rank):
+    os.kill(job.wait_for(f"pid{rank}"), signal.SIGKILL)
+    return PROCESS_S
+
+
+def power_off(job, rank):
+    job.hosts("power-off", HOST_OF[rank])
+    return HOST_S
+
+
+def pull_cable(job, rank):
+    job.hosts("link", HOST_OF[rank], "down")
+    return HOST_S
+
+
+def freeze(job, rank):
+    job.hosts("freeze", HOST_OF[rank])
+    return HOST_S
+
+
+@pytest.mark.parametrize("fault, victim", [
+    (kill, 1),  # which has a survivor on its host
+    pytest.param(kill, 0, marks=pytest.mark.full),
+    pytest.param(kill, 2, marks=pytest.mark.full),
+    pytest.param(power_off, 2, marks=pytest.mark.full),
+    pytest.param(pull_cable, 2, marks=pytest.mark.full),
+    pytest.param(freeze, 2, marks=[pytest.mark.full, pytest.mark.xfail(reason=(
+        "the kernel of a frozen host acknowledges, and ranks do not ask each other whether they live"))]),
+])
+def test_who_is_gone_is_named_on_every_survivor(job, fault, victim):
+    limit = fault(job, victim)
+    since = time.monotonic()
+    survivors = set(range(len(HOST_OF))) - {victim}
+    for rank in survivors:
+        told = job.wait_for(f"told{rank}", 2 * limit + 10)
+        assert re.search(rf"\brank {victim} on host {job.hosts.name}-{HOST_OF[victim]}\b", told["text"]), (rank, told)
+        assert told["at"] - since < limit + BUSY_S, (rank, told, since)
+    if fault is pull_cable:  # that is alone, and hears of nobody
+        assert re.search(r"\brank \d on host", job.wait_for(f"told{victim}")["text"])
+    for host in {HOST_OF[rank] for rank in survivors}:
+        wait_for(lambda host=host: job.left(host), [])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("percent", [1, 5])
+def test_lost_packets_end_nothing(job, percent):
+    job.hosts("loss", "b", percent)
+    time.sleep(3)
+    job.finish()
+
+
+def test_a_cable_that_is_out_for_two_seconds_ends_nothing(job):
+    job.hosts("link", "b", "down")
+    time.sleep(2)
+    job.hosts("link", "b", "up")
+    job.finish()

@@ -34,6 +34,13 @@ int number_from(std::span<const std::string> arguments, const Environment& envir
       "--agent is for mpirun's and hvdrun's use; start hvdrun -np N program");
 }
 
+// What follows is left for the program of rank 0 to read.
+std::string read_line(int fd) {
+  std::string line;
+  for (char c = 0; line.size() < (1 << 16) && ::read(fd, &c, 1) == 1 && c != '\n';) line += c;
+  return line;
+}
+
 class Agent {
  public:
   Agent(int number, Environment environment, UniqueFd lifeline);
@@ -71,12 +78,9 @@ Agent::Agent(int number, Environment environment, UniqueFd lifeline)
 }
 
 Connection Agent::call(int number) {
-  const auto address = environment_.find(kAgentVariable);
-  if (address == environment_.end()) {
-    throw InvalidArgumentError(std::string(kAgentVariable) + " is not set");
-  }
-  const AgentAddress to = parse_agent_address(address->second);
-  environment_.erase(address);  // programs have no use for it
+  const auto given = value_of(environment_, kAgentVariable);  // by mpirun
+  const AgentAddress to = parse_agent_address(given ? *given : read_line(STDIN_FILENO));
+  environment_.erase(kAgentVariable);  // programs have no use for it
   const std::array endings = {signals_.get(), lifeline_.get()};
   return call_launcher({.to = to,
                         .number = number,

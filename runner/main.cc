@@ -42,6 +42,8 @@ LaunchContext look_around() {
   context.mpirun = find_in_path("mpirun", environment("PATH").value_or("/usr/bin:/bin"));
   context.hvdrun = std::filesystem::read_symlink("/proc/self/exe");
   context.hostname = host_name();
+  std::error_code gone;
+  context.folder = std::filesystem::current_path(gone);
   context.cores = usable_cores();
   context.is_root = geteuid() == 0;
   context.environment = current_environment();

@@ -225,8 +225,9 @@ std::string find_in_path(const std::string& name, const std::string& path) {
   return "";
 }
 
-void StdinPump::connect(UniqueFd to) {
+void StdinPump::connect(UniqueFd to, std::string first) {
   to_ = std::move(to);
+  waiting_ = std::move(first);
   set_nonblocking(to_.get());
 }
 
@@ -252,14 +253,18 @@ void StdinPump::move() {
 }
 
 void RootProcesses::start(const LaunchPlan& plan, int in, int out, int err) {
-  const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   for (const LaunchCommand& command : plan.commands) {
-    const ChildStart child = start_child({.argv = command.argv,
-                                          .environment = command.environment,
-                                          .stdin_fd = running_.empty() ? in : nothing.get(),
-                                          .stdout_fd = out,
-                                          .stderr_fd = err,
-                                          .death_signal = SIGTERM});
+    Pipe address = make_pipe();
+    const std::string line = plan.agent_address + "\n";
+    [[maybe_unused]] const auto fits = write(address.write_end.get(), line.data(), line.size());
+    address.write_end.reset();
+    const ChildStart child =
+        start_child({.argv = command.argv,
+                     .environment = command.environment,
+                     .stdin_fd = running_.empty() ? in : address.read_end.get(),
+                     .stdout_fd = out,
+                     .stderr_fd = err,
+                     .death_signal = SIGTERM});
     if (child.error != 0) {
       throw InternalError("could not start " + command.argv[0] + ": " + std::strerror(child.error));
     }
@@ -270,8 +275,12 @@ void RootProcesses::start(const LaunchPlan& plan, int in, int out, int err) {
 
 bool RootProcesses::note_end(pid_t pid, int status) {
   if (std::erase(running_, pid) == 0) return false;
+  const auto which = std::find(sessions_.begin(), sessions_.end(), pid) - sessions_.begin();
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (exit_code_ == 0) exit_code_ = code;
+  if (exit_code_ == 0 && code != 0) {
+    exit_code_ = code;
+    failed_ = static_cast<std::size_t>(which);
+  }
   if (ended()) ended_at_ = Clock::now();
   return true;
 }

@@ -145,6 +145,34 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
   return argv;
 }
 
+// The words that start `agent` on another machine. What it needs before hvdrun talks to it goes
+// along; all else comes later, and secrets never come this way: everybody can read command lines.
+std::vector<std::string> start_on(const std::string& host, std::vector<std::string> agent,
+                                  const Options& options, const Environment& environment) {
+  std::vector<std::string> words = {"env"};
+  for (const char* name : {kStartTimeout, kLinkTimeout, "LD_LIBRARY_PATH"}) {
+    if (const auto value = value_of(environment, name)) {
+      words.push_back(std::string(name) + "=" + *value);
+    }
+  }
+  if (words.size() > 1) agent.insert(agent.begin(), words.begin(), words.end());
+  std::vector<std::string> argv;
+  if (options.launcher.starts_with("exec:")) {
+    argv = split_words(options.launcher.substr(5), "--launcher");
+    argv.push_back(host);
+  } else if (options.launcher == "slurm") {
+    argv = {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + host};
+  } else {
+    argv = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"};
+    if (options.ssh_port != 0) add(argv, {"-p", std::to_string(options.ssh_port)});
+    if (!options.ssh_identity.empty()) add(argv, {"-i", options.ssh_identity});
+    add(argv, {host, join_words(agent)});  // which a shell reads there
+    return argv;
+  }
+  argv.insert(argv.end(), agent.begin(), agent.end());
+  return argv;
+}
+
 }  // namespace
 
 Environment settings_environment(const Options& options) {
@@ -193,12 +221,14 @@ bool may_be_remote(const Options& options, const LaunchContext& context) {
 }
 
 bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
-  const bool remote = may_be_remote(options, context);
-  if (!remote && !asks_for_mpirun(options, context)) return false;
-  if (!context.mpirun.empty()) return true;
-  throw UnsupportedError(std::string("there is no mpirun in PATH; hvdrun starts ") +
-                         (remote ? "ranks on other machines" : "ranks that use MPI (--mpi)") +
-                         " with Open MPI: apt-get install openmpi-bin");
+  const bool can = !context.mpirun.empty();
+  if (!asks_for_mpirun(options, context)) {
+    return can && options.launcher.empty() && may_be_remote(options, context);
+  }
+  if (can) return true;
+  throw UnsupportedError(
+      "there is no mpirun in PATH; hvdrun starts ranks that use MPI (--mpi) with Open MPI: apt-get "
+      "install openmpi-bin");
 }
 
 std::vector<std::vector<int>> ranks_of_agents(const Options& options,
@@ -221,6 +251,9 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
                   .remote = may_be_remote(options, context),
                   .agents = ranks_of_agents(options, context),
                   .commands = {},
+                  .agent_address = "",
+                  .exported = {},
+                  .folder = "",
                   .meeting = {},
                   .warnings = options.warnings,
                   .start_timeout = start_timeout(environment)};
@@ -230,16 +263,30 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
           "--gloo: only the ranks of one machine do without MPI; mpirun starts "
           "this job");
     }
-    plan.commands.push_back({mpirun_command(options, context, environment), environment});
+    plan.commands.push_back({"", mpirun_command(options, context, environment), environment});
     return plan;
   }
   if (!options.mpi_args.empty()) {
     plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
-  plan.meeting = MeetingChoice{rendezvous, ""};
+  plan.meeting = MeetingChoice{rendezvous, random_hex(64)};
+  plan.agent_address = agent_address;
   forget(environment, kForeign);
+  environment.erase(kAgentVariable);
+  if (plan.remote) {
+    plan.folder = context.folder;
+    for (const auto& variable : environment) {
+      if (is_exported(variable.first)) plan.exported.insert(variable);
+    }
+  }
   for (std::size_t number = 0; number < plan.agents.size(); ++number) {
-    plan.commands.push_back({{context.hvdrun, "--agent", std::to_string(number)}, environment});
+    std::vector<std::string> agent = {context.hvdrun, "--agent", std::to_string(number)};
+    const std::string host = options.hosts.empty() ? "" : options.hosts[number].host;
+    if (host.empty() || is_local_host(host, context.hostname)) {
+      plan.commands.push_back({"", agent, environment});
+    } else {
+      plan.commands.push_back({host, start_on(host, agent, options, environment), environment});
+    }
   }
   return plan;
 }

@@ -15,7 +15,8 @@ struct LaunchContext {
   std::string mpirun;  // absolute path; empty = there is none
   std::string hvdrun;  // absolute path; the same on every host
   std::string hostname;
-  int cores = 1;  // that this process may use
+  std::string folder;  // the current one
+  int cores = 1;       // that this process may use
   bool is_root = false;
   Environment environment;
 };
@@ -25,6 +26,7 @@ inline constexpr const char* kAgentVariable = "HVDRUN_AGENT";
 
 // A process that hvdrun starts.
 struct LaunchCommand {
+  std::string host;  // of an agent; empty = this machine, or those that mpirun has
   std::vector<std::string> argv;
   Environment environment;  // all of it
 };
@@ -34,6 +36,10 @@ struct LaunchPlan {
   bool remote = false;                   // ranks may run on other machines
   std::vector<std::vector<int>> agents;  // the ranks of each
   std::vector<LaunchCommand> commands;   // mpirun, which starts the agents; else what starts each
+  std::string agent_address;  // on the standard input of each of `commands`; "" = in a variable
+  // What ranks on other machines have besides their agents' environment, and where they run.
+  Environment exported;
+  std::string folder;
   std::optional<MeetingChoice> meeting;  // where ranks meet without MPI
   std::vector<std::string> warnings;     // for the user to read
   Duration start_timeout{};              // HOROVOD_START_TIMEOUT: all agents must have come by then
@@ -56,8 +62,9 @@ std::string chosen_interfaces(const Environment& environment);
 // Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
 bool may_be_remote(const Options& options, const LaunchContext& context);
 
-// Whether mpirun starts the ranks: on several machines, or if it is asked for by HOROVOD_CONTROLLER
-// (--mpi), words for it or a setting that needs MPI. Otherwise hvdrun does, and MPI is not needed.
+// Whether mpirun starts the ranks: on several machines, unless there is none or a --launcher was
+// chosen, or if it is asked for by HOROVOD_CONTROLLER (--mpi), words for it or a setting that needs
+// MPI. Otherwise hvdrun does, and MPI is not needed.
 // Throws UnsupportedError when it has to and cannot.
 bool starts_by_mpirun(const Options& options, const LaunchContext& context);
 

@@ -49,6 +49,15 @@ void take_hosts(Options& options, const Given& given) {
   options.hosts = given.row->value == kFile ? read_hostfile(given.value) : parse_hosts(given.value);
 }
 
+void take_launcher(Options& options, const Given& given) {
+  const bool known = given.value == "ssh" || given.value == "slurm";
+  if (!known && !(given.value.starts_with("exec:") && given.value.size() > 5)) {
+    throw InvalidArgumentError(given.written + ": '" + given.value +
+                               "': expected ssh, slurm or exec:CMD");
+  }
+  options.launcher = given.value;
+}
+
 // Goes into one word of mpirun's that ssh's arguments are cut from at blanks.
 void take_identity(Options& options, const Given& given) {
   if (given.value.find_first_of(" \t") != std::string::npos) {
@@ -131,6 +140,10 @@ const std::vector<OptionRow> kOptions = {
     {kInformation, "version,v", "", store<&Options::version>, "print the version"},
     {kMpi, "ssh-port,p", "PORT", take_port, "port of the other machines' ssh servers"},
     {kMpi, "ssh-identity-file,i", "FILE", take_identity, "private key for ssh"},
+    {kMpi, "launcher", "HOW", take_launcher,
+     "start other machines' ranks without mpirun: by ssh, slurm (srun), or exec:CMD, which is run "
+     "as "
+     "CMD HOST PROGRAM..."},
     {kMpi, "controller", "NAME", "HOROVOD_CONTROLLER",
      "auto, mpi: started by mpirun, or gloo: without MPI", "controller"},
     {kMpi, "mpi", "", "HOROVOD_CONTROLLER=mpi", "the same as --controller mpi"},

@@ -402,10 +402,13 @@ TEST_P(Hvdrun, RunsWithClosedStandardStreams) {
 TEST(HvdrunItself, SaysHowToInstallMpirun) {
   Environment environment = current_environment();
   environment["PATH"] = "/nonexistent";
-  const Result result =
-      Launch({"-np", "1", "-H", "another-host:1", "/bin/true"}, "", environment).finish();
+  const Result result = Launch({"-np", "1", "--mpi", "/bin/true"}, "", environment).finish();
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("apt-get install openmpi-bin"));
+  const Result by_ssh =
+      Launch({"-np", "1", "-H", "another-host:1", "/bin/true"}, "", environment).finish();
+  EXPECT_EQ(by_ssh.code, 1);
+  EXPECT_THAT(by_ssh.err, HasSubstr("could not start ssh: No such file"));
 }
 
 TEST(HvdrunItself, NeedsNoMpirunOnOneMachine) {
@@ -421,7 +424,7 @@ TEST(HvdrunItself, NamesAnUnknownMachineAndHidesWhatMpirunMakesOfIt) {
                                       "true"};
   const Result result = run(command);
   EXPECT_NE(result.code, 0);
-  EXPECT_THAT(result.err, Not(HasSubstr("[mpirun] ")));
+  EXPECT_THAT(result.err, Not(HasSubstr("[launcher] ")));
   EXPECT_THAT(result.err, StartsWith("hvdrun: mpirun failed with exit code"));
   EXPECT_THAT(result.err, HasSubstr("--verbose shows its messages\n"));
   EXPECT_THAT(result.err, HasSubstr("hvdrun: this machine knows no address of no-such-host.invalid "
@@ -429,14 +432,14 @@ TEST(HvdrunItself, NamesAnUnknownMachineAndHidesWhatMpirunMakesOfIt) {
   EXPECT_THAT(result.err, HasSubstr("correct the name after -H"));
   EXPECT_THAT(result.err, Not(HasSubstr("address of localhost")));
   command.insert(command.begin(), "--verbose");
-  EXPECT_THAT(run(command).err, HasSubstr("[mpirun] "));
+  EXPECT_THAT(run(command).err, HasSubstr("[launcher] "));
 }
 
 TEST(HvdrunItself, ShowsMpirunsOwnTroublesWhereItKnowsNoBetter) {
   const Result result =
       run({"-np", "2", "--mpi", "--mpi-args", "--no-such-option-of-mpirun", "true"});
   EXPECT_NE(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("[mpirun] "));
+  EXPECT_THAT(result.err, HasSubstr("[launcher] "));
   EXPECT_THAT(result.err, HasSubstr("no-such-option-of-mpirun"));
   EXPECT_THAT(result.err, HasSubstr("hvdrun: mpirun failed with exit code"));
   EXPECT_THAT(result.err, EndsWith("; its messages are above\n"

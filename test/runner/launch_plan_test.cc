@@ -21,6 +21,7 @@ LaunchContext two_cores(Environment environment = {}) {
   return {.mpirun = "/usr/bin/mpirun",
           .hvdrun = "/opt/bin/hvdrun",
           .hostname = "node1",
+          .folder = "/here",
           .cores = 2,
           .is_root = false,
           .environment = std::move(environment)};
@@ -233,14 +234,42 @@ TEST(LaunchPlan, MpirunStartsTheRanksOfOneMachineIfItIsAskedFor) {
   EXPECT_THROW(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpirun), UnsupportedError);
 }
 
-TEST(LaunchPlan, OnlyMpirunReachesOtherMachines) {
+TEST(LaunchPlan, MpirunReachesOtherMachinesUnlessALauncherWasChosen) {
   const Options remote = ranks(2, {{"node1", 1}, {"node2", 1}});
   LaunchContext context = two_cores();
   const LaunchPlan gloo = whole_plan(with_controller(remote, "gloo"), context);
   EXPECT_TRUE(gloo.by_mpirun);
   EXPECT_THAT(gloo.warnings, ElementsAre(testing::HasSubstr("--gloo")));
+  Options by_ssh = remote;
+  by_ssh.launcher = "ssh";
+  EXPECT_FALSE(starts_by_mpirun(by_ssh, context));
   context.mpirun.clear();
-  EXPECT_THROW(starts_by_mpirun(remote, context), UnsupportedError);
+  EXPECT_FALSE(starts_by_mpirun(remote, context));
+}
+
+TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {
+  Options options = ranks(3, {{"node1", 2}, {"node2", 1}, {"node3", 1}});
+  options.launcher = "ssh";
+  options.ssh_port = 2222;
+  options.settings["HOROVOD_START_TIMEOUT"] = {"5", "hvdrun --start-timeout"};
+  const LaunchContext context = two_cores({{"HVD_X", "secret"}, {"HOME", "/h"}});
+  const LaunchPlan plan = whole_plan(options, context);
+  ASSERT_EQ(plan.commands.size(), 2u) << "one per host that has ranks";
+  EXPECT_THAT(plan.commands[0].argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
+  EXPECT_THAT(plan.commands[1].argv,
+              ElementsAre("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-p", "2222",
+                          "node2", "env HOROVOD_START_TIMEOUT=5 /opt/bin/hvdrun --agent 1"));
+  EXPECT_THAT(plan.exported, Contains(Pair("HVD_X", "secret")));
+  EXPECT_FALSE(plan.exported.contains("HOME"));
+  EXPECT_EQ(plan.folder, "/here");
+  options.settings.clear();
+  options.launcher = "slurm";
+  EXPECT_THAT(whole_plan(options, context).commands[1].argv,
+              ElementsAre("srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=node2",
+                          "/opt/bin/hvdrun", "--agent", "1"));
+  options.launcher = "exec:kubectl exec";
+  EXPECT_THAT(whole_plan(options, context).commands[1].argv,
+              ElementsAre("kubectl", "exec", "node2", "/opt/bin/hvdrun", "--agent", "1"));
 }
 
 TEST(LaunchPlan, WithoutMpirunThereIsOneAgent) {
@@ -252,10 +281,12 @@ TEST(LaunchPlan, WithoutMpirunThereIsOneAgent) {
   EXPECT_THAT(plan.warnings, ElementsAre(testing::HasSubstr("--mpi-args does nothing")));
   EXPECT_THAT(plan.agents, ElementsAre(ElementsAre(0, 1)));
   ASSERT_EQ(plan.commands.size(), 1u);
-  const auto& [argv, environment] = plan.commands[0];
+  const auto& [host, argv, environment] = plan.commands[0];
+  EXPECT_EQ(host, "");
   EXPECT_THAT(argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
-  EXPECT_THAT(environment,
-              testing::IsSupersetOf({Pair("A", "b"), Pair("HVDRUN_AGENT", "key 127.0.0.1:1")}));
+  EXPECT_THAT(environment, Contains(Pair("A", "b")));
+  EXPECT_EQ(environment.count("HVDRUN_AGENT"), 0u);
+  EXPECT_EQ(plan.agent_address, "key 127.0.0.1:1");
   EXPECT_EQ(environment.count("OMPI_COMM_WORLD_RANK"), 0u);
   EXPECT_EQ(environment.count("PMIX_RANK"), 0u);
 }

@@ -22,17 +22,30 @@ TimePoint Agents::Peer::here(TimePoint time, TimePoint now) const {
   return std::min(now, time - offset);
 }
 
-bool Agents::expects(int rank) const {
-  return rank >= 0 && std::cmp_less(rank, came_.size()) && !came_[static_cast<std::size_t>(rank)];
+Agents::Rank& Agents::Peer::find(int rank) {
+  const auto found = std::find_if(ranks.begin(), ranks.end(),
+                                  [&](const Rank& each) { return each.number == rank; });
+  if (found == ranks.end()) ByteReader::malformed("another agent has that rank");
+  return *found;
+}
+
+bool Agents::Peer::done() const {
+  return std::all_of(ranks.begin(), ranks.end(), [](const Rank& each) { return each.done; });
+}
+
+bool Agents::expects(int number) const {
+  return number >= 0 && std::cmp_less(number, came_.size()) &&
+         !came_[static_cast<std::size_t>(number)];
 }
 
 void Agents::welcome(Reception::Agent agent, TimePoint now) {
-  if (!expects(agent.rank)) return;  // two came for one rank at once: the first is it
-  came_[static_cast<std::size_t>(agent.rank)] = true;
+  if (!expects(agent.number)) return;  // two came with one number at once: the first is it
+  const auto number = static_cast<std::size_t>(agent.number);
+  came_[number] = true;
   Peer& peer = peers_.emplace_back();
   peer.connection = std::move(agent.connection);
-  peer.rank = agent.rank;
-  for (const int signal : early_) peer.connection.say(Signal{signal});
+  peer.number = agent.number;
+  for (const int rank : ranks_[number]) peer.ranks.push_back({.number = rank});
   if (stop_signal_ != 0) peer.connection.say(Stop{stop_signal_});
   peer.connection.say(ClockQuestion{now});
   ask_at_ = std::min(ask_at_, now + kAskEvery);
@@ -44,10 +57,28 @@ bool Agents::any_came() const {
 
 std::vector<int> Agents::missing() const {
   std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < came_.size(); ++rank) {
-    if (!came_[rank]) ranks.push_back(static_cast<int>(rank));
+  for (std::size_t number = 0; number < came_.size(); ++number) {
+    if (!came_[number]) ranks.insert(ranks.end(), ranks_[number].begin(), ranks_[number].end());
   }
   return ranks;
+}
+
+std::vector<HostFacts> Agents::facts() const {
+  const auto said = [](const std::optional<HostFacts>& facts) { return facts.has_value(); };
+  if (running_ || !std::all_of(facts_.begin(), facts_.end(), said)) return {};
+  std::vector<HostFacts> facts;
+  for (const auto& each : facts_) facts.push_back(*each);
+  return facts;
+}
+
+void Agents::run(std::span<const Start> programs) {
+  running_ = true;
+  for (Peer& peer : peers_) {
+    for (const Rank& rank : peer.ranks) {
+      peer.connection.say(programs[static_cast<std::size_t>(rank.number)], rank.number);
+    }
+  }
+  for (const int signal : early_) pass_on(signal);
 }
 
 void Agents::add_polls(std::vector<pollfd>& polls) const {
@@ -74,42 +105,54 @@ std::vector<AgentEvent> Agents::serve(std::span<const pollfd> polls, TimePoint n
       alive = false;  // an agent of another version
     }
     if (alive) continue;
-    if (!peer.ended) {
-      events.emplace_back(RankEnd{
-          peer.rank, peer.host, now, {.kind = EndKind::kLost, .was_stopped = stop_signal_ != 0}});
+    for (const Rank& rank : peer.ranks) {
+      if (!rank.ended) {
+        events.emplace_back(RankEnd{rank.number,
+                                    peer.host,
+                                    now,
+                                    {.kind = EndKind::kLost, .was_stopped = stop_signal_ != 0}});
+      }
+      if (!rank.done) events.emplace_back(RankDone{rank.number});
     }
-    if (!peer.done) events.emplace_back(RankDone{peer.rank});
     peer.connection.close();
   }
   std::erase_if(peers_, [](const Peer& peer) { return !peer.connection; });
   return events;
 }
 
+void Agents::greet(Peer& peer, const Hello& hello) {
+  peer.host = hello.host;
+  peer.same_boot = !hello.boot.empty() && hello.boot == boot_id();
+  const auto beyond_loopback = [](const std::string& address) {
+    return is_loopback(address) ? "" : address;
+  };
+  facts_[static_cast<std::size_t>(peer.number)] = HostFacts{
+      hello.host, beyond_loopback(peer.connection.peer_address()),
+      beyond_loopback(peer.connection.own_address()), hello.master_port, hello.meeting_port};
+}
+
 void Agents::handle(Peer& peer, const Message& message, TimePoint now,
                     std::vector<AgentEvent>& events) {
   switch (message.type) {
-    case MessageType::kHello: {
-      const Hello hello = read<Hello>(message);
-      peer.host = hello.host;
-      peer.same_boot = !hello.boot.empty() && hello.boot == boot_id();
-      return;
-    }
+    case MessageType::kHello:
+      return greet(peer, read<Hello>(message));
     case MessageType::kOutput: {
       Output output = read<Output>(message);
-      peer.untaken += static_cast<std::uint32_t>(output.bytes.size());
-      events.emplace_back(RankOutput{peer.rank, std::move(output)});
+      peer.find(message.rank).untaken += static_cast<std::uint32_t>(output.bytes.size());
+      events.emplace_back(RankOutput{message.rank, std::move(output)});
       return;
     }
     case MessageType::kEnd: {
-      if (peer.ended) ByteReader::malformed("a program ends once");
+      Rank& rank = peer.find(message.rank);
+      if (std::exchange(rank.ended, true)) ByteReader::malformed("a program ends once");
       const ProgramEnd end = read<ProgramEnd>(message);
-      peer.ended = true;
-      events.emplace_back(RankEnd{peer.rank, peer.host, peer.here(end.time, now), end});
+      events.emplace_back(RankEnd{message.rank, peer.host, peer.here(end.time, now), end});
       return;
     }
     case MessageType::kDone:
-      if (!peer.done) events.emplace_back(RankDone{peer.rank});
-      peer.done = true;
+      if (!std::exchange(peer.find(message.rank).done, true)) {
+        events.emplace_back(RankDone{message.rank});
+      }
       return;
     case MessageType::kClockAnswer: {
       const ClockAnswer answer = read<ClockAnswer>(message);
@@ -123,12 +166,16 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
 }
 
 void Agents::hang_up() {
-  std::erase_if(peers_, [](const Peer& peer) { return peer.done; });
+  std::erase_if(peers_, [&](const Peer& peer) { return peer.done() || !running_; });
 }
 
 void Agents::take_more() {
   for (Peer& peer : peers_) {
-    if (const auto bytes = std::exchange(peer.untaken, 0)) peer.connection.say(Taken{bytes});
+    for (Rank& rank : peer.ranks) {
+      if (const auto bytes = std::exchange(rank.untaken, 0)) {
+        peer.connection.say(Taken{bytes}, rank.number);
+      }
+    }
   }
 }
 
@@ -138,7 +185,7 @@ void Agents::stop(int signal) {
 }
 
 void Agents::pass_on(int signal) {
-  if (!missing().empty()) early_.push_back(signal);
+  if (!running_) return early_.push_back(signal);
   for (Peer& peer : peers_) peer.connection.say(Signal{signal});
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "runner/link/connection.h"
 #include "runner/link/reception.h"
 #include "runner/output/report.h"
+#include "runner/plan/placement.h"
 
 namespace hvd::runner {
 
@@ -29,12 +31,19 @@ using AgentEvent = std::variant<RankOutput, RankEnd, RankDone>;
 // hvdrun's side of the agents that have proven to be of this job. Not thread-safe.
 class Agents {
  public:
-  explicit Agents(int np) : came_(static_cast<std::size_t>(np), false) {}
+  // `ranks`: of each agent, by its number.
+  explicit Agents(std::vector<std::vector<int>> ranks)
+      : ranks_(std::move(ranks)), came_(ranks_.size(), false), facts_(ranks_.size()) {}
 
-  bool expects(int rank) const;
+  bool expects(int number) const;
   void welcome(Reception::Agent agent, TimePoint now);
   bool any_came() const;
   std::vector<int> missing() const;  // ranks whose agents have not come
+  // What they said of their hosts, by number, once all have come and programs may be started; else
+  // empty.
+  std::vector<HostFacts> facts() const;
+  // Starts the programs, by rank, and passes on the signals that came before.
+  void run(std::span<const Start> programs);
   // No agent is connected.
   bool none() const { return peers_.empty(); }
 
@@ -43,40 +52,52 @@ class Agents {
   // Does what can be done now. `polls` are those that add_polls() added, after poll(). Returns what
   // happened, in order.
   std::vector<AgentEvent> serve(std::span<const pollfd> polls, TimePoint now);
-  // Lets the agents go that have nothing more to say. Not while a rank is still to end by itself:
-  // mpirun kills the others when an agent is gone whose program did not finalize MPI.
+  // Lets the agents go that have nothing more to say, or nothing to do. Not while a rank is still
+  // to end by itself: mpirun kills the others when an agent is gone whose program did not finalize
+  // MPI.
   void hang_up();
   // The output that came so far is dealt with: more may come.
   void take_more();
-  // Tells programs to end, those too whose agents are still to come.
+  // Tells programs to end, also those whose agents are still to come.
   void stop(int signal);
-  // Passes a signal on to programs that go on, those too whose agents are still to come.
+  // Passes a signal on to programs that go on, also those that are still to be started.
   void pass_on(int signal);
   // Asks what the agents' clocks say where it is time to; until next_deadline().
   void tick(TimePoint now);
   TimePoint next_deadline() const { return ask_at_; }
 
  private:
-  struct Peer {
-    Connection connection;
-    int rank = -1;
-    std::string host = "?";
-    bool same_boot = false;
-    ClockOffset clock;  // of the agent, seen from hvdrun
+  struct Rank {
+    int number = -1;
     std::uint32_t untaken = 0;
     bool ended = false;
     bool done = false;
+  };
+  struct Peer {
+    Connection connection;
+    int number = -1;
+    std::vector<Rank> ranks;
+    std::string host = "?";
+    bool same_boot = false;
+    ClockOffset clock;  // of the agent, seen from hvdrun
 
     // When it was `time` on the agent's clock; `now` at the latest.
     TimePoint here(TimePoint time, TimePoint now) const;
+    // Throws PeerLostError if it is none of its ranks.
+    Rank& find(int rank);
+    bool done() const;
   };
 
+  void greet(Peer& peer, const Hello& hello);
   void handle(Peer& peer, const Message& message, TimePoint now, std::vector<AgentEvent>& events);
 
   std::list<Peer> peers_;
-  std::vector<bool> came_;  // by rank
-  int stop_signal_ = 0;     // what agents were told; 0 = nothing yet
-  std::vector<int> early_;  // signals passed on before all agents came
+  std::vector<std::vector<int>> ranks_;          // by agent
+  std::vector<bool> came_;                       // by agent
+  std::vector<std::optional<HostFacts>> facts_;  // by agent
+  bool running_ = false;                         // programs were started
+  int stop_signal_ = 0;                          // what agents were told; 0 = nothing yet
+  std::vector<int> early_;                       // signals passed on before programs were started
   TimePoint ask_at_ = TimePoint::max();
 };
 

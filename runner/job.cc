@@ -57,6 +57,7 @@ class Job {
 
  private:
   void start();
+  void start_programs();
   void turn();
   TimePoint wakes_at() const;
   bool finished() const;
@@ -77,7 +78,7 @@ class Job {
   int conclude();
   int verdict();
   int report_start_failure();
-  std::string starter() const { return plan_.by_mpirun ? "mpirun" : "an agent of hvdrun"; }
+  std::string starter() const;
 
   const Options& options_;
   UniqueFd signals_;
@@ -101,17 +102,30 @@ class Job {
   bool cut_short_ = false;                // ranks were told to end before they had
 };
 
+// What to do about what ssh or a shell said.
+std::string launcher_advice(std::string_view said, const std::string& host, int code) {
+  const auto has = [&](const char* words) { return said.find(words) != std::string_view::npos; };
+  if (has("Host key verification failed")) {
+    return "hvdrun: 'ssh " + host + "' by hand shows its key and remembers it\n";
+  }
+  if (has("Permission denied (")) {
+    return "hvdrun: ssh must ask for no password there: 'ssh-copy-id " + host + "'\n";
+  }
+  if (code == 127) return "hvdrun: hvdrun has to be at the same path on every host\n";
+  return "";
+}
+
 Reception open_reception(const Options& options, const LaunchContext& context,
                          Reception::Expects expects) {
   const Environment environment = rank_environment(options, context);
   return {listening_addresses(may_be_remote(options, context), chosen_interfaces(environment)),
-          options.np, link_timeout(environment), std::move(expects)};
+          ranks_of_agents(options, context).size(), link_timeout(environment), std::move(expects)};
 }
 
 Job::Job(const Options& options, const LaunchContext& context)
     : options_(options),
       signals_(watch_signals()),
-      agents_(options.np),
+      agents_(ranks_of_agents(options, context)),
       reception_(
           open_reception(options, context, [this](int rank) { return agents_.expects(rank); })),
       printer_(
@@ -137,9 +151,9 @@ void Job::start() {
     say("hvdrun: warning: " + warning + "\n");
   }
   if (options_.verbose) {
-    std::string line = "hvdrun: " + join_words(plan_.commands[0].argv);
-    if (!plan_.by_mpirun) line += " (" + std::to_string(plan_.commands.size()) + " times)";
-    say(line + "\n");
+    for (const LaunchCommand& command : plan_.commands) {
+      say("hvdrun: " + join_words(command.argv) + "\n");
+    }
   }
   Pipe in = make_pipe();
   Pipe out = make_pipe();
@@ -148,9 +162,31 @@ void Job::start() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   roots_.start(plan_, in.read_end.get(), out.write_end.get(), err.write_end.get());
   start_deadline_ = Clock::now() + plan_.start_timeout;
-  stdin_.connect(std::move(in.write_end));
+  const std::string address = plan_.agent_address;
+  stdin_.connect(std::move(in.write_end), address.empty() ? "" : address + "\n");
   starter_output_ = {std::move(out.read_end), std::move(err.read_end)};
   for (const UniqueFd& fd : starter_output_) set_nonblocking(fd.get());
+}
+
+// Once all agents are there: only then it is known which hosts they are on.
+void Job::start_programs() {
+  const std::vector<HostFacts> facts = agents_.facts();
+  if (facts.empty() || stop_signal_ != 0) return;
+  std::vector<Start> programs;
+  for (Environment& variables : rank_variables(plan_.agents, facts, plan_.meeting)) {
+    variables.insert(plan_.exported.begin(), plan_.exported.end());
+    std::vector<std::string> all;
+    for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+    programs.push_back({join(options_.command), join(all), plan_.folder});
+  }
+  agents_.run(programs);
+}
+
+std::string Job::starter() const {
+  if (plan_.by_mpirun) return "mpirun";
+  const LaunchCommand& command = plan_.commands[roots_.failed()];
+  if (command.host.empty()) return "an agent of hvdrun";
+  return "host " + command.host + ": " + command.argv[0];
 }
 
 int Job::run() {
@@ -189,6 +225,7 @@ void Job::turn() {
     admit(std::move(agent));
   }
   for (const AgentEvent& event : agents_.serve(all.subspan(fixed, known - fixed), now)) note(event);
+  start_programs();
   if (stop_signal_ != 0 || std::cmp_equal(ends_.size(), options_.np)) agents_.hang_up();
   agents_.tick(now);
   if (polls[1].revents != 0) writer_.acknowledge();
@@ -364,6 +401,8 @@ int Job::verdict() {
 int Job::report_start_failure() {
   const std::string advice = address_advice(options_.hosts);
   const bool hidden = !advice.empty() && !held_.empty();
+  const std::string& host = plan_.commands[roots_.failed()].host;
+  const std::string more = host.empty() ? "" : launcher_advice(held_, host, roots_.exit_code());
   if (!hidden) release_held();
   printer_.finish();
   if (!not_started_.empty()) {
@@ -371,9 +410,9 @@ int Job::report_start_failure() {
     return 1;
   }
   say("hvdrun: " + starter() + " failed with exit code " + std::to_string(roots_.exit_code()) +
-      (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice);
+      (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice + more);
   if (plan_.by_mpirun && !plan_.remote) {
-    say("hvdrun: --gloo starts ranks on one machine without mpirun\n");
+    say("hvdrun: without --mpi, hvdrun starts the ranks of one machine itself\n");
   }
   return roots_.exit_code();
 }

@@ -12,10 +12,10 @@ namespace hvd::runner {
 // Throws Error when the job cannot be started at all.
 int run_job(const Options& options, const LaunchContext& context);
 
-// One rank's agent: `hvdrun --agent -- program args`, started by mpirun on the rank's host. It
-// runs the program in a session of its own, sends its output and its end to hvdrun, and stops it
-// when hvdrun or mpirun says so or one of them is gone. Returns the process's exit code: 0 once the
-// program's end was delivered, whatever it was, because hvdrun reports it.
-int run_agent(std::span<const std::string> command);
+// An agent: `hvdrun --agent NUMBER` on a host, or `hvdrun --agent` for one rank, started by mpirun.
+// It runs the programs that hvdrun tells it to, sends their output and their ends to hvdrun, and
+// stops them when hvdrun or mpirun says so or one of them is gone. Returns the process's exit code:
+// 0 once the programs' ends were delivered, whatever they were, because hvdrun reports them.
+int run_agent(std::span<const std::string> arguments);
 
 }  // namespace hvd::runner

@@ -40,12 +40,10 @@ int usable_cores() {
 LaunchContext look_around() {
   LaunchContext context;
   context.mpirun = find_in_path("mpirun", environment("PATH").value_or("/usr/bin:/bin"));
-  const std::vector<BackendInfo> all = backends();
-  context.has_mpi = std::any_of(all.begin(), all.end(), [](const BackendInfo& backend) {
-    return backend.name == "mpi" && backend.usable;
-  });
   context.hvdrun = std::filesystem::read_symlink("/proc/self/exe");
   context.hostname = host_name();
+  std::error_code gone;
+  context.folder = std::filesystem::current_path(gone);
   context.cores = usable_cores();
   context.is_root = geteuid() == 0;
   context.environment = current_environment();
@@ -115,9 +113,7 @@ std::string requested_text(const Options& options) {
 }
 
 int run(std::span<const std::string> arguments) {
-  if (arguments.size() > 2 && arguments[0] == "--agent" && arguments[1] == "--") {
-    return run_agent(arguments.subspan(2));
-  }
+  if (!arguments.empty() && arguments[0] == "--agent") return run_agent(arguments.subspan(1));
   Options options;
   try {
     options = parse_options(arguments, current_environment());

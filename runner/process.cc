@@ -42,8 +42,14 @@ void move_fd(int from, int to) {
   if (from >= 0) dup2(from, to);
 }
 
-// After fork(): only calls that are safe there. Returns when exec failed.
-void become(const ChildSpec& spec, char* const* argv, char* const* environment, pid_t parent) {
+// Why a child could not become a program.
+struct Failure {
+  int error = 0;
+  bool in_folder = false;
+};
+
+// After fork(): only calls that are safe there. Returns when it failed.
+Failure become(const ChildSpec& spec, char* const* argv, char** environment, pid_t parent) {
   setsid();
   if (spec.death_signal != 0) {
     prctl(PR_SET_PDEATHSIG, spec.death_signal);
@@ -56,7 +62,10 @@ void become(const ChildSpec& spec, char* const* argv, char* const* environment, 
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execvpe(argv[0], argv, environment);
+  if (!spec.folder.empty() && chdir(spec.folder.c_str()) != 0) return {errno, true};
+  environ = environment;  // execvp() looks into its PATH
+  execvp(argv[0], argv);
+  return {errno, false};
 }
 
 bool is_ignored(int signal) {
@@ -130,24 +139,21 @@ ChildStart start_child(const ChildSpec& spec) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : spec.environment) variables.push_back(name + "=" + value);
   const std::vector<char*> argv = pointers(arguments);
-  const std::vector<char*> environment = pointers(variables);
-  Pipe failure = make_pipe();  // closes on exec; carries errno otherwise
+  std::vector<char*> environment = pointers(variables);
+  Pipe report = make_pipe();  // closes on exec; carries a Failure otherwise
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) return {-1, errno};
   if (pid == 0) {
-    become(spec, argv.data(), environment.data(), parent);
-    const int error = errno;
-    [[maybe_unused]] const auto written = write(failure.write_end.get(), &error, sizeof error);
+    const Failure failure = become(spec, argv.data(), environment.data(), parent);
+    [[maybe_unused]] const auto written = write(report.write_end.get(), &failure, sizeof failure);
     _exit(127);
   }
-  failure.write_end.reset();
-  int error = 0;
-  ssize_t got = 0;
-  do {
-    got = read(failure.read_end.get(), &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  return {pid, got == sizeof error ? error : 0};
+  report.write_end.reset();
+  Failure failure;
+  while (read(report.read_end.get(), &failure, sizeof failure) < 0 && errno == EINTR) {
+  }
+  return {pid, failure.error, failure.in_folder};
 }
 
 UniqueFd watch_signals() {
@@ -219,8 +225,9 @@ std::string find_in_path(const std::string& name, const std::string& path) {
   return "";
 }
 
-void StdinPump::connect(UniqueFd to) {
+void StdinPump::connect(UniqueFd to, std::string first) {
   to_ = std::move(to);
+  waiting_ = std::move(first);
   set_nonblocking(to_.get());
 }
 
@@ -246,14 +253,18 @@ void StdinPump::move() {
 }
 
 void RootProcesses::start(const LaunchPlan& plan, int in, int out, int err) {
-  const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   for (const LaunchCommand& command : plan.commands) {
-    const ChildStart child = start_child({.argv = command.argv,
-                                          .environment = command.environment,
-                                          .stdin_fd = running_.empty() ? in : nothing.get(),
-                                          .stdout_fd = out,
-                                          .stderr_fd = err,
-                                          .death_signal = SIGTERM});
+    Pipe address = make_pipe();
+    const std::string line = plan.agent_address + "\n";
+    [[maybe_unused]] const auto fits = write(address.write_end.get(), line.data(), line.size());
+    address.write_end.reset();
+    const ChildStart child =
+        start_child({.argv = command.argv,
+                     .environment = command.environment,
+                     .stdin_fd = running_.empty() ? in : address.read_end.get(),
+                     .stdout_fd = out,
+                     .stderr_fd = err,
+                     .death_signal = SIGTERM});
     if (child.error != 0) {
       throw InternalError("could not start " + command.argv[0] + ": " + std::strerror(child.error));
     }
@@ -264,8 +275,12 @@ void RootProcesses::start(const LaunchPlan& plan, int in, int out, int err) {
 
 bool RootProcesses::note_end(pid_t pid, int status) {
   if (std::erase(running_, pid) == 0) return false;
+  const auto which = std::find(sessions_.begin(), sessions_.end(), pid) - sessions_.begin();
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (exit_code_ == 0) exit_code_ = code;
+  if (exit_code_ == 0 && code != 0) {
+    exit_code_ = code;
+    failed_ = static_cast<std::size_t>(which);
+  }
   if (ended()) ended_at_ = Clock::now();
   return true;
 }

@@ -25,9 +25,10 @@ Pipe make_terminal();
 void set_nonblocking(int fd);
 
 struct ChildSpec {
-  std::vector<std::string> argv;  // argv[0] is looked up in PATH
+  std::vector<std::string> argv;  // argv[0] is looked up in the PATH of `environment`
   Environment environment;
-  int stdin_fd = -1;  // -1 = inherit
+  std::string folder = {};  // "" = this process's
+  int stdin_fd = -1;        // -1 = inherit
   int stdout_fd = -1;
   int stderr_fd = -1;
   int death_signal = 0;  // what the child gets when this process dies
@@ -35,7 +36,8 @@ struct ChildSpec {
 
 struct ChildStart {
   pid_t pid = -1;
-  int error = 0;  // errno when it could not be started
+  int error = 0;           // errno when it could not be started
+  bool in_folder = false;  // because of `folder`
 };
 
 // Starts a program in a session and process group of its own, with default signal handling.
@@ -63,11 +65,11 @@ Environment current_environment();
 // links: Open MPI takes its prefix from the path of mpirun, and /bin/mpirun would leave it none.
 std::string find_in_path(const std::string& name, const std::string& path);
 
-// Copies this process's standard input into a pipe, without ever waiting. A terminal is only read
-// while this process is in its foreground.
+// Copies this process's standard input into a pipe, after `first`, without ever waiting. A terminal
+// is only read while this process is in its foreground.
 class StdinPump {
  public:
-  void connect(UniqueFd to);
+  void connect(UniqueFd to, std::string first);
   // What poll() should wait for, then call move(); fd -1 when there is nothing to wait for.
   pollfd wanted() const;
   void move();
@@ -81,7 +83,7 @@ class StdinPump {
 // What hvdrun itself started: mpirun, or an agent a rank. When hvdrun dies they get SIGTERM.
 class RootProcesses {
  public:
-  // The first one reads `in`, the others nothing; all write to `out` and `err`. Throws
+  // The first one reads `in`, the others plan.agent_address; all write to `out` and `err`. Throws
   // Error{kInternal} when one cannot be started.
   void start(const LaunchPlan& plan, int in, int out, int err);
 
@@ -93,6 +95,8 @@ class RootProcesses {
   bool over() const { return ended() || exit_code_ != 0; }
   // Of the first that failed, 128 + signal for a signal; 0 if none did.
   int exit_code() const { return exit_code_; }
+  // What the first that failed was to start: the number of its command.
+  std::size_t failed() const { return failed_; }
   // When the last one ended.
   TimePoint ended_at() const { return ended_at_; }
   // At `time` enforce_end() asks the process groups of those that still run to end, and kills them
@@ -109,6 +113,7 @@ class RootProcesses {
   std::vector<pid_t> running_;
   std::vector<pid_t> sessions_;  // of all
   int exit_code_ = 0;
+  std::size_t failed_ = 0;
   TimePoint ended_at_{};
   TimePoint next_blow_ = TimePoint::max();
   bool asked_ = false;  // to end

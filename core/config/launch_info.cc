@@ -34,16 +34,17 @@ struct LauncherVariables {
 constexpr const char* kSlurm = "Slurm";
 
 // In order of trust: MPI's own variables name the world that MPI_Init will find, whoever started
-// mpirun; then our launcher's, then those that others set. Slurm's number of tasks is the step's
-// where there is a step: an allocation may be larger.
+// mpirun; then our launcher's, then those that others set. PMIx comes after ours, because Open MPI
+// sets PMIX_RANK itself where a program initialises MPI that no mpirun has started. Slurm's number
+// of tasks is the step's where there is a step: an allocation may be larger.
 constexpr LauncherVariables kLaunchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", true, Proof::kRank},
     {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true,
      Proof::kRank},
-    {"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", true, Proof::kRank},
     {"hvdrun", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", false,
      Proof::kRankOrSize},
+    {"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", true, Proof::kRank},
     {kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", false,
      Proof::kRankAndSize, "SLURM_NTASKS"},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false, Proof::kTorchrun},

@@ -5,6 +5,7 @@
 #include "core/config/launch_info.h"
 #include "core/config/log.h"
 #include "core/system/interruptible_waits.h"
+#include "ops/connect/foreign_mpi.h"
 #include "ops/connect/gpu_backends.h"
 #include "ops/connect/host_topology.h"
 #include "ops/connect/libraries.h"
@@ -230,7 +231,7 @@ std::optional<Meeting> meeting_without_mpi(const LaunchInfo& launch, const Confi
   if (launch.rank == 0) {
     log(LogLevel::kWarning,
         "HOROVOD_CONTROLLER=gloo: MPI started this job and connects its ranks; without it they "
-        "meet where HVD_RENDEZVOUS says, or if hvdrun --gloo starts them");
+        "meet where HVD_RENDEZVOUS says, or if hvdrun starts them");
   }
   return std::nullopt;
 }
@@ -270,6 +271,7 @@ Ports connect(const Config& config, std::span<const Term> arguments) {
   const LaunchInfo launch = read_launch_info();
   if (is_alone(launch, config)) return connect_to_self(config);
   take_place(launch);
+  refuse_programs_of_mpi(launch, config);
   if (const auto meeting = meeting_without_mpi(launch, config)) {
     try {
       return connect_by_rendezvous(launch, *meeting, config, arguments);

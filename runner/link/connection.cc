@@ -1,5 +1,8 @@
 #include "runner/link/connection.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -56,7 +59,7 @@ Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::strin
     return {};
   }
   Connection made;
-  Handshake handshake = Handshake::caller(key_bytes(call.to), kTerms, call.rank);
+  Handshake handshake = Handshake::caller(key_bytes(call.to), kTerms, call.number);
   const TimePoint greeted_by = std::min(call.give_up, Clock::now() + kGreetLimit);
   if (!write_all(socket, handshake.take_output(), why)) return {};
   while (handshake.state() == Handshake::State::kGoing) {
@@ -72,8 +75,19 @@ Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::strin
   if (handshake.state() == Handshake::State::kDone) return made;
   why = "it " + handshake.why();
   if (handshake.fault() != Handshake::Fault::kRefused) return {};
-  throw PeerLostError("agent of rank " + std::to_string(call.rank) + " on " + host_name() +
+  throw PeerLostError("agent " + std::to_string(call.number) + " on " + host_name() +
                       ": hvdrun at " + to_string(endpoint) + " " + handshake.why());
+}
+
+std::string address_of(int socket, int (*end)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage name{};
+  socklen_t length = sizeof name;
+  auto* const any = reinterpret_cast<sockaddr*>(&name);
+  std::array<char, NI_MAXHOST> text{};
+  if (end(socket, any, &length) != 0 || name.ss_family == AF_UNIX) return "";
+  const bool known = getnameinfo(any, length, text.data(), static_cast<socklen_t>(text.size()),
+                                 nullptr, 0, NI_NUMERICHOST) == 0;
+  return known ? text.data() : "";
 }
 
 }  // namespace
@@ -101,6 +115,14 @@ bool Connection::receive() {
   if (!got) return false;
   reader_.feed(std::span(buffer).first(*got));
   return true;
+}
+
+std::string Connection::own_address() const {
+  return address_of(socket_.get(), getsockname);
+}
+
+std::string Connection::peer_address() const {
+  return address_of(socket_.get(), getpeername);
 }
 
 void Connection::close() {
@@ -136,7 +158,7 @@ Connection call_launcher(const AgentCall& call) {
       wait_for(-1, 0, next, call.endings);
       continue;
     }
-    throw PeerLostError("agent of rank " + std::to_string(call.rank) + " on " + host_name() +
+    throw PeerLostError("agent " + std::to_string(call.number) + " on " + host_name() +
                         " cannot reach hvdrun at" + met +
                         "; is a firewall between the hosts? hvdrun --network-interfaces chooses "
                         "the addresses that are tried");

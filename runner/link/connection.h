@@ -15,7 +15,8 @@
 
 namespace hvd::runner {
 
-// What hvdrun and its agents agree on: hvdrun listens, as number 0, and ranks call it.
+// What hvdrun and its agents agree on: hvdrun listens, as number 0, and agents call it
+// with their numbers.
 inline constexpr Handshake::Terms kTerms{HandshakeService::kRunner, 0, 0};
 
 inline std::span<const std::byte> key_bytes(const AgentAddress& address) {
@@ -36,9 +37,9 @@ class Connection {
   // What poll() should wait for; fd -1 once it is closed.
   pollfd wanted() const;
   template <typename M>
-  void say(const M& message) {
+  void say(const M& message, std::int32_t rank = kNoRank) {
     if (!socket_) return;
-    append(unsent_, message);
+    append(unsent_, message, rank);
     send();
   }
   // As much of what was said as the system takes now.
@@ -48,6 +49,9 @@ class Connection {
   // The next message that came. Throws PeerLostError on a malformed one.
   std::optional<Message> next() { return reader_.next(); }
   void close();
+  // Numeric, of either end; "" if they have none.
+  std::string own_address() const;
+  std::string peer_address() const;
 
  private:
   TcpDescriptor socket_;
@@ -61,7 +65,7 @@ bool advance(Handshake& handshake, TcpDescriptor& socket, Connection& made, std:
 
 struct AgentCall {
   AgentAddress to;
-  int rank = 0;
+  int number = 0;  // of the agent
   TimePoint give_up;
   Duration link_timeout{};  // after which a connection to a host that is gone breaks
   // Descriptors; when one is readable, the call is not wanted any more.

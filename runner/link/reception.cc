@@ -25,11 +25,11 @@ std::vector<std::string> listening_addresses(bool remote, const std::string& int
   return addresses;
 }
 
-Reception::Reception(std::span<const std::string> addresses, int np, Duration link_timeout,
-                     Expects expects)
+Reception::Reception(std::span<const std::string> addresses, std::size_t agents,
+                     Duration link_timeout, Expects expects)
     : listeners_(listen_on_each(addresses)),
       address_{random_hex(64), {}},
-      most_(kMaxUnauthenticatedPeers + static_cast<std::size_t>(np)),
+      most_(kMaxUnauthenticatedPeers + agents),
       link_timeout_(link_timeout),
       expects_(std::move(expects)) {
   for (const TcpListener& each : listeners_) address_.endpoints.push_back(each.at);

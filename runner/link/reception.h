@@ -25,20 +25,21 @@ std::vector<std::string> listening_addresses(bool remote, const std::string& int
 // go. Not thread-safe.
 class Reception {
  public:
-  static constexpr std::size_t kMaxUnauthenticatedPeers = 64;  // besides one for each rank
+  static constexpr std::size_t kMaxUnauthenticatedPeers = 64;  // besides one for each agent
   static constexpr Duration kUnauthenticatedLimit = std::chrono::seconds(10);
 
   struct Agent {
-    int rank = -1;
+    int number = -1;
     Connection connection;
   };
-  // Whether the agent of this rank may come.
-  using Expects = std::function<bool(int rank)>;
+  // Whether the agent of this number may come.
+  using Expects = std::function<bool(int number)>;
 
   // Listens on a TCP port of each of `addresses`, except those that the system lets nobody listen
   // on; throws UnsupportedError if that is all of them. `link_timeout`: after which a connection to
   // a host that is gone breaks.
-  Reception(std::span<const std::string> addresses, int np, Duration link_timeout, Expects expects);
+  Reception(std::span<const std::string> addresses, std::size_t agents, Duration link_timeout,
+            Expects expects);
 
   // Where agents find this hvdrun, with the key of this job, which is drawn anew.
   const AgentAddress& address() const { return address_; }

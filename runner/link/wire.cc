@@ -5,8 +5,9 @@
 namespace hvd::runner {
 namespace {
 
-constexpr std::size_t kHeader = sizeof(std::uint32_t) + sizeof(MessageType);
-constexpr std::size_t kLargest = 1 << 17;  // bytes of payload; agents send less
+constexpr std::size_t kHeader = sizeof(std::uint32_t) + sizeof(MessageType) + sizeof(std::int32_t);
+// Bytes of payload: of a command and its variables, more than any system starts a program with.
+constexpr std::size_t kLargest = 1 << 23;
 
 std::optional<TcpAddress> parse_endpoint(std::string_view text) {
   const std::size_t colon = text.rfind(':');
@@ -23,11 +24,29 @@ std::optional<TcpAddress> parse_endpoint(std::string_view text) {
 
 }  // namespace
 
-std::size_t begin_message(Bytes& out, MessageType type) {
+std::string join(std::span<const std::string> texts) {
+  std::string all;
+  for (const std::string& text : texts) all.append(text).push_back('\0');
+  return all;
+}
+
+std::vector<std::string> split_joined(std::string_view text) {
+  std::vector<std::string> texts;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\0');
+    if (end == std::string_view::npos) ByteReader::malformed("a list without its end");
+    texts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return texts;
+}
+
+std::size_t begin_message(Bytes& out, MessageType type, std::int32_t rank) {
   const std::size_t at = out.size();
   ByteWriter writer(out);
   writer.put(std::uint32_t{0});
   writer.put(type);
+  writer.put(rank);
   return at;
 }
 
@@ -49,10 +68,11 @@ std::optional<Message> MessageReader::next() {
   const auto length = reader.get<std::uint32_t>();
   if (length > kLargest) ByteReader::malformed("length");
   const auto type = reader.get_enum<MessageType>(kMessageTypes);
+  const auto rank = reader.get<std::int32_t>();
   if (rest.size() < kHeader + length) return std::nullopt;
   const auto payload = rest.subspan(kHeader, length);
   at_ += kHeader + length;
-  return Message{type, Bytes(payload.begin(), payload.end())};
+  return Message{type, rank, Bytes(payload.begin(), payload.end())};
 }
 
 std::string to_string(const AgentAddress& address) {

@@ -13,8 +13,9 @@
 #include "core/base/fields.h"
 #include "ops/net/tcp_socket.h"
 
-// What agents and hvdrun say to each other, one TCP connection per rank, after the handshake of
-// ops/net has proven both. Pure encoding: kFields of a message are sent in this order.
+// What agents and hvdrun say to each other, one TCP connection per agent, after the handshake of
+// ops/net has proven both. Each message is about one rank, or about none: kNoRank. Pure encoding:
+// kFields of a message are sent in this order.
 namespace hvd::runner {
 
 enum class Stream : std::uint8_t { kStdout = 0, kStderr };
@@ -40,19 +41,39 @@ enum class MessageType : std::uint8_t {
   kStop,
   kSignal,
   kTaken,
-  kClockQuestion
+  kClockQuestion,
+  kStart
 };
-inline constexpr unsigned kMessageTypes = 9;
+inline constexpr unsigned kMessageTypes = 10;
+
+inline constexpr std::int32_t kNoRank = -1;
 
 // agent -> hvdrun, first message.
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
   std::string host;
   std::string boot;  // boot_id(): agents with hvdrun's own have its clock
-  static constexpr auto kFields = std::tuple(&Hello::host, &Hello::boot);
+  // TCP ports that were free: for MASTER_PORT, and for the meeting of ranks of several hosts.
+  std::uint16_t master_port = 0;
+  std::uint16_t meeting_port = 0;
+  static constexpr auto kFields =
+      std::tuple(&Hello::host, &Hello::boot, &Hello::master_port, &Hello::meeting_port);
 };
 
-// agent -> hvdrun: bytes the program wrote.
+// hvdrun -> agent, of a rank: start its program.
+struct Start {
+  static constexpr MessageType kType = MessageType::kStart;
+  std::string command;      // join()ed words
+  std::string environment;  // join()ed "NAME=value", besides what the agent has itself
+  std::string folder;       // in which it runs; "" = the agent's own
+  static constexpr auto kFields = std::tuple(&Start::command, &Start::environment, &Start::folder);
+};
+
+// Texts without zero bytes, as one.
+std::string join(std::span<const std::string> texts);
+std::vector<std::string> split_joined(std::string_view text);
+
+// agent -> hvdrun, of a rank: bytes the program wrote.
 struct Output {
   static constexpr MessageType kType = MessageType::kOutput;
   Stream stream = Stream::kStdout;
@@ -60,7 +81,7 @@ struct Output {
   static constexpr auto kFields = std::tuple(&Output::stream, &Output::bytes);
 };
 
-// agent -> hvdrun: how the program ended, at once. Output may follow.
+// agent -> hvdrun, of a rank: how the program ended, at once. Output may follow.
 struct ProgramEnd {
   static constexpr MessageType kType = MessageType::kEnd;
   EndKind kind = EndKind::kExited;
@@ -74,7 +95,8 @@ struct ProgramEnd {
                  &ProgramEnd::after_loss, &ProgramEnd::time, &ProgramEnd::recording);
 };
 
-// agent -> hvdrun, last message: all that the program wrote has been sent. hvdrun hangs up.
+// agent -> hvdrun, of a rank: all that the program wrote has been sent. hvdrun hangs up when that
+// holds for all ranks of the agent.
 struct Done {
   static constexpr MessageType kType = MessageType::kDone;
   static constexpr auto kFields = std::tuple();
@@ -88,24 +110,24 @@ struct ClockAnswer {
   static constexpr auto kFields = std::tuple(&ClockAnswer::asked, &ClockAnswer::answered);
 };
 
-// hvdrun -> agent: pass `signal` to the program; kill what still runs after the grace.
+// hvdrun -> agent: pass `signal` to the programs; kill what still runs after the grace.
 struct Stop {
   static constexpr MessageType kType = MessageType::kStop;
   std::int32_t signal = 0;
   static constexpr auto kFields = std::tuple(&Stop::signal);
 };
 
-// hvdrun -> agent: pass `signal` to the program, which goes on unless it ends by itself. SIGTSTP
-// stops it whatever it does with that, until SIGCONT.
+// hvdrun -> agent: pass `signal` to the programs, which go on unless they end by themselves.
+// SIGTSTP stops them whatever they do with that, until SIGCONT.
 struct Signal {
   static constexpr MessageType kType = MessageType::kSignal;
   std::int32_t number = 0;
   static constexpr auto kFields = std::tuple(&Signal::number);
 };
 
-// hvdrun -> agent: so many more bytes of Output were taken. An agent lets its program wait rather
-// than have more than a few on their way, so that no reader of hvdrun's output, however slow, makes
-// one end of the connection stop reading what the other has to say.
+// hvdrun -> agent, of a rank: so many more bytes of Output were taken. It lets its program wait
+// rather than have more than a few on their way, so that no reader of hvdrun's output, however
+// slow, makes one end of the connection stop reading what the other has to say.
 struct Taken {
   static constexpr MessageType kType = MessageType::kTaken;
   std::uint32_t bytes = 0;
@@ -121,16 +143,17 @@ struct ClockQuestion {
 
 struct Message {
   MessageType type = MessageType::kHello;
+  std::int32_t rank = kNoRank;
   Bytes payload;
 };
 
 // Appends the header, whose length is filled in later; returns where it is.
-std::size_t begin_message(Bytes& out, MessageType type);
+std::size_t begin_message(Bytes& out, MessageType type, std::int32_t rank);
 void end_message(Bytes& out, std::size_t at);
 
 template <typename M>
-void append(Bytes& out, const M& message) {
-  const std::size_t at = begin_message(out, M::kType);
+void append(Bytes& out, const M& message, std::int32_t rank = kNoRank) {
+  const std::size_t at = begin_message(out, M::kType, rank);
   ByteWriter writer(out);
   put_fields(writer, message);
   end_message(out, at);

@@ -36,7 +36,7 @@ constexpr std::size_t kNowhere = SIZE_MAX;     // not on standard error
 constexpr std::size_t kLongestKept = 1 << 12;  // bytes of one line in last_lines()
 
 std::string name_of(int rank) {
-  return rank == OutputPrinter::kLauncher ? "mpirun" : std::to_string(rank);
+  return rank == OutputPrinter::kLauncher ? "launcher" : std::to_string(rank);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class OutputPrinter {
   static constexpr Duration kPartialDelay = std::chrono::milliseconds(100);
   static constexpr std::size_t kLastLines = 10;
   static constexpr std::size_t kOnScreen = 40;  // lines that a terminal shows, more or less
-  static constexpr int kLauncher = -1;          // mpirun itself, "[mpirun] text"
+  static constexpr int kLauncher = -1;          // mpirun or ssh itself, "[launcher] text"
 
   using Write = std::function<void(Stream stream, std::string text)>;
   // What stands between the prefix and the text of a line: the time, or nothing.

@@ -18,14 +18,12 @@ constexpr std::array<const char*, 4> kSchedulerVariables = {"SLURM_JOB_ID", "PBS
                                                             "LSB_HOSTS", "PE_HOSTFILE"};
 
 // Besides HOROVOD_* and HVD_*, what a program needs on another host to start as it does here.
-constexpr std::array<const char*, 7> kExported = {
-    "PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
-    "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
+constexpr std::array kExported = {"PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
+                                  "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
 constexpr const char* kLinkTimeout = "HVD_LINK_TIMEOUT_SECONDS";
 constexpr const char* kController = "HOROVOD_CONTROLLER";
-constexpr const char* kRendezvous = "HVD_RENDEZVOUS";
 
 // What an MPI that started hvdrun itself left behind: ranks would take it for their own, and mpirun
 // refuses to start in its own job.
@@ -34,13 +32,15 @@ constexpr std::array<const char*, 4> kForeign = {"OMPI_", "PMIX_", "PMI_", "MPI_
 constexpr std::array<const char*, 3> kForeignRanks = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                                       "PMI_RANK"};
 
-// What an hvdrun that started this one set, or a rank; HVD_WORLD=self was for this process.
-constexpr std::array<const char*, 3> kOfOuterJob = {kSourcesVariable, kRankProcessVariable,
-                                                    "HVD_WORLD"};
+// What an hvdrun or torchrun that started this one set, or a rank; HVD_WORLD=self was for this
+// process. With torchrun's, no rank of torch.distributed would listen at MASTER_PORT.
+constexpr std::array kOfOuterJob = {kSourcesVariable, kRankProcessVariable, "HVD_WORLD",
+                                    "TORCHELASTIC_"};
 
-void forget_foreign(Environment& environment) {
-  std::erase_if(environment, [](const auto& variable) {
-    return std::any_of(kForeign.begin(), kForeign.end(),
+// Removes the variables whose names begin so.
+void forget(Environment& environment, std::span<const char* const> prefixes) {
+  std::erase_if(environment, [&](const auto& variable) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
                        [&](const char* prefix) { return variable.first.starts_with(prefix); });
   });
 }
@@ -110,6 +110,14 @@ std::string controller(const Options& options, const LaunchContext& context) {
   return checked(rank_environment(options, context), kController).value_or(Config{}.controller);
 }
 
+// Words for mpirun ask for it too, and so does a setting that only MPI can serve.
+bool asks_for_mpirun(const Options& options, const LaunchContext& context) {
+  const std::string wanted = controller(options, context);
+  if (wanted != "auto") return wanted == "mpi";
+  return !options.mpi_args.empty() || !options.binding_args.empty() ||
+         checked(rank_environment(options, context), "HOROVOD_CPU_OPERATIONS") == "mpi";
+}
+
 std::vector<std::string> mpirun_command(const Options& options, const LaunchContext& context,
                                         const Environment& environment) {
   std::vector<std::string> argv;
@@ -121,6 +129,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
   }
   // Open MPI ties each rank of a small job to one core by default. A rank has more threads than
   // one (coordinator, loader, OpenMP), and they would all share that core.
+  if (options.binding_args.empty()) add(argv, {"--bind-to", "none"});
   argv.insert(argv.end(), options.binding_args.begin(), options.binding_args.end());
   if (may_be_remote(options, context)) add_ssh(argv, options);
   add_interfaces(argv, options);
@@ -132,29 +141,36 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
     if (is_exported(name)) add(argv, {"-x", name});
   }
   argv.insert(argv.end(), options.mpi_args.begin(), options.mpi_args.end());
+  add(argv, {context.hvdrun, "--agent"});
   return argv;
 }
 
-void add_agent(std::vector<std::string>& argv, const Options& options,
-               const LaunchContext& context) {
-  add(argv, {context.hvdrun, "--agent", "--"});
-  argv.insert(argv.end(), options.command.begin(), options.command.end());
-}
-
-// The names are Horovod's own for ranks without MPI.
-Environment without_mpi(Environment environment, int rank, int size,
-                        const std::string& rendezvous) {
-  forget_foreign(environment);
-  for (const char* number : {"HOROVOD_RANK", "HOROVOD_LOCAL_RANK"}) {
-    environment[number] = std::to_string(rank);
+// The words that start `agent` on another machine. What it needs before hvdrun talks to it goes
+// along; all else comes later, and secrets never come this way: everybody can read command lines.
+std::vector<std::string> start_on(const std::string& host, std::vector<std::string> agent,
+                                  const Options& options, const Environment& environment) {
+  std::vector<std::string> words = {"env"};
+  for (const char* name : {kStartTimeout, kLinkTimeout, "LD_LIBRARY_PATH"}) {
+    if (const auto value = value_of(environment, name)) {
+      words.push_back(std::string(name) + "=" + *value);
+    }
   }
-  for (const char* count : {"HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"}) {
-    environment[count] = std::to_string(size);
+  if (words.size() > 1) agent.insert(agent.begin(), words.begin(), words.end());
+  std::vector<std::string> argv;
+  if (options.launcher.starts_with("exec:")) {
+    argv = split_words(options.launcher.substr(5), "--launcher");
+    argv.push_back(host);
+  } else if (options.launcher == "slurm") {
+    argv = {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + host};
+  } else {
+    argv = {"ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"};
+    if (options.ssh_port != 0) add(argv, {"-p", std::to_string(options.ssh_port)});
+    if (!options.ssh_identity.empty()) add(argv, {"-i", options.ssh_identity});
+    add(argv, {host, join_words(agent)});  // which a shell reads there
+    return argv;
   }
-  environment["HOROVOD_CROSS_RANK"] = "0";
-  environment["HOROVOD_CROSS_SIZE"] = "1";
-  environment[kRendezvous] = rendezvous;
-  return environment;
+  argv.insert(argv.end(), agent.begin(), agent.end());
+  return argv;
 }
 
 }  // namespace
@@ -177,8 +193,8 @@ Environment rank_environment(const Options& options, const LaunchContext& contex
   const bool in_mpi =
       std::any_of(kForeignRanks.begin(), kForeignRanks.end(),
                   [&](const char* name) { return context.environment.contains(name); });
-  if (in_mpi) forget_foreign(environment);
-  for (const char* name : kOfOuterJob) environment.erase(name);
+  if (in_mpi) forget(environment, kForeign);
+  forget(environment, kOfOuterJob);
   for (const auto& [name, value] : settings_environment(options)) environment[name] = value;
   return environment;
 }
@@ -205,24 +221,40 @@ bool may_be_remote(const Options& options, const LaunchContext& context) {
 }
 
 bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
-  const std::string wanted = controller(options, context);
-  const bool remote = may_be_remote(options, context);
   const bool can = !context.mpirun.empty();
-  if (!remote && (wanted == "gloo" || (wanted == "auto" && !(can && context.has_mpi)))) {
-    return false;
+  if (!asks_for_mpirun(options, context)) {
+    return can && options.launcher.empty() && may_be_remote(options, context);
   }
   if (can) return true;
-  throw UnsupportedError(std::string("there is no mpirun in PATH; hvdrun starts ") +
-                         (remote ? "ranks on other machines" : "ranks that use MPI (--mpi)") +
-                         " with Open MPI: apt-get install openmpi-bin");
+  throw UnsupportedError(
+      "there is no mpirun in PATH; hvdrun starts ranks that use MPI (--mpi) with Open MPI: apt-get "
+      "install openmpi-bin");
+}
+
+std::vector<std::vector<int>> ranks_of_agents(const Options& options,
+                                              const LaunchContext& context) {
+  if (starts_by_mpirun(options, context)) {
+    std::vector<std::vector<int>> agents;
+    for (int rank = 0; rank < options.np; ++rank) agents.push_back({rank});
+    return agents;
+  }
+  if (options.hosts.empty()) {
+    return place_ranks(options.np, std::vector<HostSlots>{{"localhost", options.np}});
+  }
+  return place_ranks(options.np, options.hosts);
 }
 
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
                             const std::string& agent_address, const std::string& rendezvous) {
-  const Environment environment = plan_environment(options, context, agent_address);
+  Environment environment = plan_environment(options, context, agent_address);
   LaunchPlan plan{.by_mpirun = starts_by_mpirun(options, context),
                   .remote = may_be_remote(options, context),
+                  .agents = ranks_of_agents(options, context),
                   .commands = {},
+                  .agent_address = "",
+                  .exported = {},
+                  .folder = "",
+                  .meeting = {},
                   .warnings = options.warnings,
                   .start_timeout = start_timeout(environment)};
   if (plan.by_mpirun) {
@@ -231,16 +263,30 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
           "--gloo: only the ranks of one machine do without MPI; mpirun starts "
           "this job");
     }
-    plan.commands.push_back({mpirun_command(options, context, environment), environment});
-    add_agent(plan.commands[0].argv, options, context);
+    plan.commands.push_back({"", mpirun_command(options, context, environment), environment});
     return plan;
   }
   if (!options.mpi_args.empty()) {
     plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
-  for (int rank = 0; rank < options.np; ++rank) {
-    plan.commands.push_back({{}, without_mpi(environment, rank, options.np, rendezvous)});
-    add_agent(plan.commands.back().argv, options, context);
+  plan.meeting = MeetingChoice{rendezvous, random_hex(64)};
+  plan.agent_address = agent_address;
+  forget(environment, kForeign);
+  environment.erase(kAgentVariable);
+  if (plan.remote) {
+    plan.folder = context.folder;
+    for (const auto& variable : environment) {
+      if (is_exported(variable.first)) plan.exported.insert(variable);
+    }
+  }
+  for (std::size_t number = 0; number < plan.agents.size(); ++number) {
+    std::vector<std::string> agent = {context.hvdrun, "--agent", std::to_string(number)};
+    const std::string host = options.hosts.empty() ? "" : options.hosts[number].host;
+    if (host.empty() || is_local_host(host, context.hostname)) {
+      plan.commands.push_back({"", agent, environment});
+    } else {
+      plan.commands.push_back({host, start_on(host, agent, options, environment), environment});
+    }
   }
   return plan;
 }

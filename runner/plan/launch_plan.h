@@ -1,20 +1,22 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "runner/plan/options.h"
+#include "runner/plan/placement.h"
 
 namespace hvd::runner {
 
 // What the machine is like: everything a plan depends on besides the options.
 struct LaunchContext {
-  std::string mpirun;   // absolute path; empty = there is none
-  bool has_mpi = true;  // ranks of this build can use it
-  std::string hvdrun;   // absolute path; the same on every host
+  std::string mpirun;  // absolute path; empty = there is none
+  std::string hvdrun;  // absolute path; the same on every host
   std::string hostname;
-  int cores = 1;  // that this process may use
+  std::string folder;  // the current one
+  int cores = 1;       // that this process may use
   bool is_root = false;
   Environment environment;
 };
@@ -24,16 +26,23 @@ inline constexpr const char* kAgentVariable = "HVDRUN_AGENT";
 
 // A process that hvdrun starts.
 struct LaunchCommand {
+  std::string host;  // of an agent; empty = this machine, or those that mpirun has
   std::vector<std::string> argv;
   Environment environment;  // all of it
 };
 
 struct LaunchPlan {
   bool by_mpirun = true;
-  bool remote = false;                  // ranks may run on other machines
-  std::vector<LaunchCommand> commands;  // mpirun, which starts the agents; else an agent a rank
-  std::vector<std::string> warnings;    // for the user to read
-  Duration start_timeout{};             // HOROVOD_START_TIMEOUT: all agents must have come by then
+  bool remote = false;                   // ranks may run on other machines
+  std::vector<std::vector<int>> agents;  // the ranks of each
+  std::vector<LaunchCommand> commands;   // mpirun, which starts the agents; else what starts each
+  std::string agent_address;  // on the standard input of each of `commands`; "" = in a variable
+  // What ranks on other machines have besides their agents' environment, and where they run.
+  Environment exported;
+  std::string folder;
+  std::optional<MeetingChoice> meeting;  // where ranks meet without MPI
+  std::vector<std::string> warnings;     // for the user to read
+  Duration start_timeout{};              // HOROVOD_START_TIMEOUT: all agents must have come by then
 };
 
 // The variables that options set for the ranks, and kSourcesVariable with where they came from.
@@ -53,10 +62,15 @@ std::string chosen_interfaces(const Environment& environment);
 // Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
 bool may_be_remote(const Options& options, const LaunchContext& context);
 
-// Whether mpirun starts the ranks; otherwise hvdrun does, on this machine, and MPI is not needed.
-// HOROVOD_CONTROLLER (--mpi, --gloo) decides; by default mpirun does where it can be used. Throws
-// UnsupportedError when it has to and cannot.
+// Whether mpirun starts the ranks: on several machines, unless there is none or a --launcher was
+// chosen, or if it is asked for by HOROVOD_CONTROLLER (--mpi), words for it or a setting that needs
+// MPI. Otherwise hvdrun does, and MPI is not needed.
+// Throws UnsupportedError when it has to and cannot.
 bool starts_by_mpirun(const Options& options, const LaunchContext& context);
+
+// Of each agent: one per rank if mpirun starts them, else one per host. Throws as
+// starts_by_mpirun().
+std::vector<std::vector<int>> ranks_of_agents(const Options& options, const LaunchContext& context);
 
 // `agent_address` is the value of kAgentVariable, `rendezvous` that of HVD_RENDEZVOUS where mpirun
 // does not start the ranks. Pure. Throws as starts_by_mpirun(), and InvalidArgumentError on a

@@ -49,6 +49,15 @@ void take_hosts(Options& options, const Given& given) {
   options.hosts = given.row->value == kFile ? read_hostfile(given.value) : parse_hosts(given.value);
 }
 
+void take_launcher(Options& options, const Given& given) {
+  const bool known = given.value == "ssh" || given.value == "slurm";
+  if (!known && !(given.value.starts_with("exec:") && given.value.size() > 5)) {
+    throw InvalidArgumentError(given.written + ": '" + given.value +
+                               "': expected ssh, slurm or exec:CMD");
+  }
+  options.launcher = given.value;
+}
+
 // Goes into one word of mpirun's that ssh's arguments are cut from at blanks.
 void take_identity(Options& options, const Given& given) {
   if (given.value.find_first_of(" \t") != std::string::npos) {
@@ -114,7 +123,7 @@ const std::vector<OptionRow> kOptions = {
     {kDiagnosis, "prefix-output-with-timestamp,prefix-timestamp", "", store<&Options::timestamps>,
      "the time before each line"},
     {kDiagnosis, "verbose", "", store<&Options::verbose>,
-     "print the mpirun command and its own messages"},
+     "print the command that starts the ranks and its own messages"},
     {kDiagnosis, "timeline-filename", "FILE", "HOROVOD_TIMELINE",
      "write a trace of the collectives that Perfetto opens", "timeline.filename"},
     {kDiagnosis, "stats", "", "HVD_STATS=1", "one line of statistics at exit"},
@@ -131,8 +140,12 @@ const std::vector<OptionRow> kOptions = {
     {kInformation, "version,v", "", store<&Options::version>, "print the version"},
     {kMpi, "ssh-port,p", "PORT", take_port, "port of the other machines' ssh servers"},
     {kMpi, "ssh-identity-file,i", "FILE", take_identity, "private key for ssh"},
+    {kMpi, "launcher", "HOW", take_launcher,
+     "start other machines' ranks without mpirun: by ssh, slurm (srun), or exec:CMD, which is run "
+     "as "
+     "CMD HOST PROGRAM..."},
     {kMpi, "controller", "NAME", "HOROVOD_CONTROLLER",
-     "auto, mpi, or gloo: without MPI, on this machine", "controller"},
+     "auto, mpi: started by mpirun, or gloo: without MPI", "controller"},
     {kMpi, "mpi", "", "HOROVOD_CONTROLLER=mpi", "the same as --controller mpi"},
     {kMpi, "gloo", "", "HOROVOD_CONTROLLER=gloo", "the same as --controller gloo"},
     {kMpi, "mpi-args", kShellWords, store<&Options::mpi_args>, "further words for mpirun",

@@ -29,8 +29,9 @@ struct Options {
   bool timestamps = false;                        // before each line of output
   int ssh_port = 0;                               // 0 = ssh's own default
   std::string ssh_identity;                       // empty = ssh's own default
+  std::string launcher;  // of agents on other machines: "ssh", "slurm", "exec:CMD"; empty = default
   std::vector<std::string> mpi_args;
-  std::vector<std::string> binding_args = {"--bind-to", "none"};
+  std::vector<std::string> binding_args;  // empty = ranks are not tied to cores
   bool verbose = false;
   bool help = false;
   bool help_all = false;

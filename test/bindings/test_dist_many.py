@@ -271,4 +271,4 @@ def test_a_job_over_mpi_says_so(ranks):
     ranks.check("""
 assert hvd.mpi_built() and hvd.mpi_enabled() and hvd.mpi_threads_supported() in (True, False)
 assert hvd.is_homogeneous()
-""")
+""", flags=["--mpi"])

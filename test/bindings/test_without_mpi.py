@@ -52,11 +52,33 @@ print("parameters", digest, flush=True)
 
 
 @pytest.mark.parametrize("np", [2, 4])
-@pytest.mark.parametrize("how", [{"environment": NO_MPIRUN}, {"flags": ["--gloo"]},
+@pytest.mark.parametrize("how", [{"flags": []}, {"environment": NO_MPIRUN}, {"flags": ["--gloo"]},
                                  {"environment": {"HOROVOD_CONTROLLER": "gloo"}}],
-                         ids=["no-mpirun", "option", "variable"])
+                         ids=["default", "no-mpirun", "option", "variable"])
 def test_hvdrun_starts_ranks_that_reduce(ranks, np, how):
     assert ranks.check(COLLECTIVES, np=np, **how).count("fine") == np
+
+
+OWN_MPI = """
+import ctypes
+import horovod_cpp as hvd
+mpi = ctypes.CDLL("libmpi.so.40")
+{init}
+hvd.init()
+print("size", hvd.size(), flush=True)
+"""
+
+
+def test_a_program_that_uses_mpi_itself_is_told_to_ask_for_mpirun(ranks):
+    program = ranks.folder / "own_mpi.py"
+    program.write_text(OWN_MPI.format(init="mpi.MPI_Init(None, None)"))
+    done = ranks.launch([program], 2)
+    assert done.returncode != 0
+    assert "uses MPI itself" in done.stdout and "use hvdrun --mpi" in done.stdout
+    for flag in ("--mpi", "--gloo"):
+        assert ranks.launch([program], 2, flags=[flag]).stdout.count("size 2") == 2, flag
+    program.write_text(OWN_MPI.format(init=""))  # as some builds of torch do
+    assert ranks.launch([program], 2).stdout.count("size 2") == 2
 
 
 @pytest.mark.parametrize("np", [2, 4])

@@ -26,12 +26,12 @@ class AgentsTest : public testing::Test {
     Duration ahead;
   };
 
-  Agent& welcome(int rank, Duration ahead, const std::string& boot) {
+  Agent& welcome(int number, Duration ahead, const std::string& boot) {
     std::array<int, 2> pair{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()), 0);
-    agents_.welcome({rank, Connection(TcpDescriptor(pair[0]), {})}, Clock::now());
+    agents_.welcome({number, Connection(TcpDescriptor(pair[0]), {})}, Clock::now());
     Agent& agent = ours_.emplace_back(Agent{Connection(TcpDescriptor(pair[1]), {}), ahead});
-    agent.connection.say(Hello{"host" + std::to_string(rank), boot});
+    agent.connection.say(Hello{"host" + std::to_string(number), boot, 0, 0});
     return agent;
   }
   void serve() {
@@ -54,11 +54,12 @@ class AgentsTest : public testing::Test {
     }
     return types;
   }
-  static void end(Agent& agent, TimePoint at) {
-    agent.connection.say(ProgramEnd{.value = 1, .time = at + agent.ahead});
+  static void end(Agent& agent, int rank, TimePoint at) {
+    agent.connection.say(ProgramEnd{.value = 1, .time = at + agent.ahead}, rank);
   }
 
-  Agents agents_{3};
+  // The last one has two ranks.
+  Agents agents_{{{0}, {1}, {2, 3}}};
   std::deque<Agent> ours_;
   std::vector<RankEnd> ends_;
 };
@@ -72,8 +73,8 @@ TEST_F(AgentsTest, OrderEndsByClocksThatWereCompared) {
     serve();
   }
   const TimePoint now = Clock::now();
-  end(late, now);
-  end(early, now - seconds(10));
+  end(late, 1, now);
+  end(early, 0, now - seconds(10));
   serve();
   ASSERT_EQ(ends_.size(), 2u);
   const RankEnd* first = first_failure(ends_);
@@ -84,7 +85,7 @@ TEST_F(AgentsTest, OrderEndsByClocksThatWereCompared) {
 
 TEST_F(AgentsTest, TakeTheArrivalWhereNothingIsKnownOfAClock) {
   const TimePoint before = Clock::now();
-  end(welcome(0, -hours(1), "another machine"), before);
+  end(welcome(0, -hours(1), "another machine"), 0, before);
   serve();
   ASSERT_EQ(ends_.size(), 1u);
   EXPECT_GE(ends_[0].at, before);
@@ -92,23 +93,27 @@ TEST_F(AgentsTest, TakeTheArrivalWhereNothingIsKnownOfAClock) {
 
 TEST_F(AgentsTest, OfThisMachineHaveItsClock) {
   const TimePoint at = Clock::now() - seconds(3);
-  end(welcome(0, {}, boot_id()), at);
+  end(welcome(0, {}, boot_id()), 0, at);
   serve();
   EXPECT_EQ(ends_.at(0).at, at);
 }
 
 TEST_F(AgentsTest, MayOnlySayMoreWhenTheirOutputWasTaken) {
-  Agent& agent = welcome(0, {}, boot_id());
-  agent.connection.say(Output{Stream::kStdout, "123"});
-  agent.connection.say(Output{Stream::kStderr, "4567"});
+  Agent& agent = welcome(2, {}, boot_id());
+  agent.connection.say(Output{Stream::kStdout, "123"}, 2);
+  agent.connection.say(Output{Stream::kStdout, "of its other rank"}, 3);
+  agent.connection.say(Output{Stream::kStderr, "4567"}, 2);
   serve();
   EXPECT_THAT(listen(agent), ElementsAre(MessageType::kClockQuestion));
   agents_.take_more();
   agents_.take_more();
   agent.connection.receive();
-  const auto message = agent.connection.next();
-  ASSERT_TRUE(message.has_value());
-  EXPECT_EQ(read<Taken>(*message).bytes, 7u);
+  for (const auto& [rank, bytes] : {std::pair(2, 7u), std::pair(3, 17u)}) {
+    const auto message = agent.connection.next();
+    ASSERT_TRUE(message.has_value());
+    EXPECT_EQ(message->rank, rank);
+    EXPECT_EQ(read<Taken>(*message).bytes, bytes);
+  }
   EXPECT_FALSE(agent.connection.next().has_value());
 }
 
@@ -116,8 +121,9 @@ TEST_F(AgentsTest, ThatVanishCountAsFailures) {
   welcome(2, {}, boot_id()).connection.close();
   serve();  // what it said
   serve();  // its end
-  ASSERT_EQ(ends_.size(), 1u);
+  ASSERT_EQ(ends_.size(), 2u) << "one per rank";
   EXPECT_EQ(ends_[0].end.kind, EndKind::kLost);
+  EXPECT_EQ(ends_[1].rank, 3);
   EXPECT_TRUE(agents_.none());
   EXPECT_THAT(agents_.missing(), ElementsAre(0, 1));
 }
@@ -125,7 +131,7 @@ TEST_F(AgentsTest, ThatVanishCountAsFailures) {
 TEST_F(AgentsTest, ThatComeTwiceAreHeardOnce) {
   welcome(1, {}, boot_id());
   Agent& second = welcome(1, {}, boot_id());
-  end(second, Clock::now());
+  end(second, 1, Clock::now());
   serve();
   EXPECT_TRUE(ends_.empty());
 }
@@ -138,12 +144,31 @@ TEST_F(AgentsTest, AreToldToStopWheneverTheyCome) {
   EXPECT_THAT(listen(after), ElementsAre(MessageType::kStop, MessageType::kClockQuestion));
 }
 
-TEST_F(AgentsTest, GetSignalsForTheirProgramsWheneverTheyCome) {
-  Agent& before = welcome(0, {}, boot_id());
-  agents_.pass_on(10);
-  Agent& after = welcome(1, {}, boot_id());
-  EXPECT_THAT(listen(before), ElementsAre(MessageType::kClockQuestion, MessageType::kSignal));
-  EXPECT_THAT(listen(after), ElementsAre(MessageType::kSignal, MessageType::kClockQuestion));
+TEST_F(AgentsTest, AreToldWhatToRunWhenAllAreThere) {
+  Agent& first = welcome(0, {}, boot_id());
+  welcome(1, {}, boot_id());
+  serve();
+  EXPECT_TRUE(agents_.facts().empty());
+  Agent& last = welcome(2, {}, boot_id());
+  EXPECT_TRUE(agents_.facts().empty()) << "it has said nothing of its host";
+  serve();
+  ASSERT_EQ(agents_.facts().size(), 3u);
+  EXPECT_EQ(agents_.facts()[2].name, "host2");
+  agents_.pass_on(10);  // before there are programs
+  agents_.run(std::vector<Start>(4));
+  EXPECT_TRUE(agents_.facts().empty());
+  EXPECT_THAT(listen(first),
+              ElementsAre(MessageType::kClockQuestion, MessageType::kStart, MessageType::kSignal));
+  EXPECT_THAT(listen(last), ElementsAre(MessageType::kClockQuestion, MessageType::kStart,
+                                        MessageType::kStart, MessageType::kSignal));
+}
+
+TEST_F(AgentsTest, SpeakForTheirOwnRanksOnly) {
+  end(welcome(0, {}, boot_id()), 1, Clock::now());
+  serve();
+  ASSERT_EQ(ends_.size(), 1u);
+  EXPECT_EQ(ends_[0].rank, 0);
+  EXPECT_EQ(ends_[0].end.kind, EndKind::kLost);
 }
 
 }  // namespace

@@ -272,11 +272,25 @@ TEST(HvdrunItself, TellsRanksTheirPlaceByHorovodsNames) {
             (std::vector<std::string>{"[0] 0 3 3", "[1] 1 3 3", "[2] 2 3 3"}));
 }
 
+TEST_P(Hvdrun, TellsRanksTheirPlaceByTheNamesOfPytorchsLauncher) {
+  const Result result = run({"-np", "2", "sh", "-c",
+                             "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK "
+                             "$MASTER_ADDR:$MASTER_PORT"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::string port = result.out.substr(result.out.rfind(':') + 1);
+  EXPECT_EQ(sorted_lines(result.out),
+            sorted_lines("[0] 0 2 0 2 0 127.0.0.1:" + port + "[1] 1 2 1 2 0 127.0.0.1:" + port));
+  EXPECT_GT(std::stoi(port), 1023);
+}
+
 TEST(HvdrunItself, PrintsThePlanWhenAsked) {
   const Result result = run({"-np", "1", "--verbose", "true"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("mpirun -np 1"));
-  EXPECT_THAT(result.err, HasSubstr("--bind-to none"));
+  EXPECT_THAT(result.err, HasSubstr("hvdrun --agent 0\n"));
+  const Result by_mpirun = run({"-np", "1", "--verbose", "--mpi", "true"});
+  EXPECT_EQ(by_mpirun.code, 0);
+  EXPECT_THAT(by_mpirun.err, HasSubstr("mpirun -np 1"));
+  EXPECT_THAT(by_mpirun.err, HasSubstr("--bind-to none"));
 }
 
 class ForwardedSignal : public SignalCase {};
@@ -388,10 +402,13 @@ TEST_P(Hvdrun, RunsWithClosedStandardStreams) {
 TEST(HvdrunItself, SaysHowToInstallMpirun) {
   Environment environment = current_environment();
   environment["PATH"] = "/nonexistent";
-  const Result result =
-      Launch({"-np", "1", "-H", "another-host:1", "/bin/true"}, "", environment).finish();
+  const Result result = Launch({"-np", "1", "--mpi", "/bin/true"}, "", environment).finish();
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("apt-get install openmpi-bin"));
+  const Result by_ssh =
+      Launch({"-np", "1", "-H", "another-host:1", "/bin/true"}, "", environment).finish();
+  EXPECT_EQ(by_ssh.code, 1);
+  EXPECT_THAT(by_ssh.err, HasSubstr("could not start ssh: No such file"));
 }
 
 TEST(HvdrunItself, NeedsNoMpirunOnOneMachine) {
@@ -407,7 +424,7 @@ TEST(HvdrunItself, NamesAnUnknownMachineAndHidesWhatMpirunMakesOfIt) {
                                       "true"};
   const Result result = run(command);
   EXPECT_NE(result.code, 0);
-  EXPECT_THAT(result.err, Not(HasSubstr("[mpirun] ")));
+  EXPECT_THAT(result.err, Not(HasSubstr("[launcher] ")));
   EXPECT_THAT(result.err, StartsWith("hvdrun: mpirun failed with exit code"));
   EXPECT_THAT(result.err, HasSubstr("--verbose shows its messages\n"));
   EXPECT_THAT(result.err, HasSubstr("hvdrun: this machine knows no address of no-such-host.invalid "
@@ -415,18 +432,19 @@ TEST(HvdrunItself, NamesAnUnknownMachineAndHidesWhatMpirunMakesOfIt) {
   EXPECT_THAT(result.err, HasSubstr("correct the name after -H"));
   EXPECT_THAT(result.err, Not(HasSubstr("address of localhost")));
   command.insert(command.begin(), "--verbose");
-  EXPECT_THAT(run(command).err, HasSubstr("[mpirun] "));
+  EXPECT_THAT(run(command).err, HasSubstr("[launcher] "));
 }
 
 TEST(HvdrunItself, ShowsMpirunsOwnTroublesWhereItKnowsNoBetter) {
   const Result result =
       run({"-np", "2", "--mpi", "--mpi-args", "--no-such-option-of-mpirun", "true"});
   EXPECT_NE(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("[mpirun] "));
+  EXPECT_THAT(result.err, HasSubstr("[launcher] "));
   EXPECT_THAT(result.err, HasSubstr("no-such-option-of-mpirun"));
   EXPECT_THAT(result.err, HasSubstr("hvdrun: mpirun failed with exit code"));
   EXPECT_THAT(result.err, EndsWith("; its messages are above\n"
-                                   "hvdrun: --gloo starts ranks on one machine without mpirun\n"));
+                                   "hvdrun: without --mpi, hvdrun starts the ranks of one "
+                                   "machine itself\n"));
 }
 
 TEST(HvdrunItself, RefusesABadCommandLineWithCodeTwo) {
@@ -452,7 +470,7 @@ TEST(HvdrunItself, ListsWhatThisBuildHasAndCanUse) {
 }
 
 TEST(HvdrunItself, RefusesToBeAnAgentOfNobody) {
-  const Result result = run({"--agent", "--", "true"});
+  const Result result = run({"--agent"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("--agent is for mpirun's and hvdrun's use"));
 }

@@ -21,6 +21,7 @@ LaunchContext two_cores(Environment environment = {}) {
   return {.mpirun = "/usr/bin/mpirun",
           .hvdrun = "/opt/bin/hvdrun",
           .hostname = "node1",
+          .folder = "/here",
           .cores = 2,
           .is_root = false,
           .environment = std::move(environment)};
@@ -38,8 +39,9 @@ LaunchPlan whole_plan(const Options& options, const LaunchContext& context) {
   return make_launch_plan(options, context, "key 127.0.0.1:1", "unix:meeting");
 }
 
-// What is started first: mpirun, if it can be.
-LaunchCommand plan(const Options& options, const LaunchContext& context) {
+// How mpirun is started.
+LaunchCommand plan(const Options& options, LaunchContext context) {
+  context.environment.emplace("HOROVOD_CONTROLLER", "mpi");
   return whole_plan(options, context).commands.at(0);
 }
 
@@ -63,12 +65,13 @@ std::vector<std::string> exported(const std::vector<std::string>& argv) {
   return names;
 }
 
-TEST(LaunchPlan, StartsAnAgentARankWithTheProgramUntouched) {
+TEST(LaunchPlan, MpirunStartsAnAgentPerRank) {
   const auto argv = plan(ranks(2), two_cores()).argv;
   EXPECT_EQ(argv[0], "/usr/bin/mpirun");
   EXPECT_EQ(after(argv, "-np")[0], "2");
-  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"),
-              ElementsAre("--agent", "--", "./train", "--lr", "0.1"));
+  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"), ElementsAre("--agent"));
+  EXPECT_THAT(ranks_of_agents(with_controller(ranks(2), "mpi"), two_cores()),
+              ElementsAre(ElementsAre(0), ElementsAre(1)));
 }
 
 TEST(LaunchPlan, StaysOnThisMachineWithoutHosts) {
@@ -132,9 +135,13 @@ TEST(LaunchPlan, ForgetsWhatAnOuterHvdrunSet) {
 }
 
 TEST(LaunchPlan, ForgetsTheRankThatStartedHvdrun) {
-  const Environment of_rank = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_MCA_orte_launch", "1"},
-                               {"PMIX_NAMESPACE", "17"},      {"HVD_RANK_PROCESS", "4711 place"},
-                               {"HVD_WORLD", "self"},         {"A", "b"}};
+  const Environment of_rank = {{"OMPI_COMM_WORLD_RANK", "1"},
+                               {"OMPI_MCA_orte_launch", "1"},
+                               {"PMIX_NAMESPACE", "17"},
+                               {"HVD_RANK_PROCESS", "4711 place"},
+                               {"HVD_WORLD", "self"},
+                               {"TORCHELASTIC_RUN_ID", "none"},
+                               {"A", "b"}};
   const auto environment = plan(ranks(1), two_cores(of_rank)).environment;
   EXPECT_THAT(environment, Contains(Pair("A", "b")));
   for (const auto& [name, value] : of_rank) {
@@ -203,61 +210,85 @@ TEST(LaunchPlan, ExportsSettingsAndPathsToOtherHosts) {
                                                         {"HOROVOD_HOSTNAME", "me"},
                                                         {"HOME", "/h"}}))
                                   .argv);
-  EXPECT_THAT(names, ElementsAre("HOROVOD_CYCLE_TIME", "HVDRUN_AGENT", "HVD_JOB_ID", "HVD_X",
-                                 "PYTHONPATH"));
+  EXPECT_THAT(names, ElementsAre("HOROVOD_CONTROLLER", "HOROVOD_CYCLE_TIME", "HVDRUN_AGENT",
+                                 "HVD_JOB_ID", "HVD_X", "PYTHONPATH"));
 }
 
-TEST(LaunchPlan, MpirunStartsTheRanksWhereItCanUnlessTold) {
+TEST(LaunchPlan, MpirunStartsTheRanksOfOneMachineIfItIsAskedFor) {
   const LaunchContext usual = two_cores();
   LaunchContext no_mpirun = usual;
   no_mpirun.mpirun.clear();
-  LaunchContext no_mpi = usual;
-  no_mpi.has_mpi = false;
-  EXPECT_TRUE(starts_by_mpirun(ranks(2), usual));
-  EXPECT_FALSE(starts_by_mpirun(ranks(2), no_mpirun));
-  EXPECT_FALSE(starts_by_mpirun(ranks(2), no_mpi));
+  EXPECT_FALSE(starts_by_mpirun(ranks(2), usual));
   EXPECT_FALSE(starts_by_mpirun(with_controller(ranks(2), "gloo"), usual));
-  EXPECT_TRUE(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpi));
-  EXPECT_FALSE(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CONTROLLER", "gloo"}})));
-  EXPECT_TRUE(starts_by_mpirun(with_controller(ranks(2), "auto"),
-                               two_cores({{"HOROVOD_CONTROLLER", "gloo"}})));
+  EXPECT_TRUE(starts_by_mpirun(with_controller(ranks(2), "mpi"), usual));
+  EXPECT_TRUE(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CONTROLLER", "mpi"}})));
+  EXPECT_FALSE(starts_by_mpirun(with_controller(ranks(2), "auto"),
+                                two_cores({{"HOROVOD_CONTROLLER", "mpi"}})));
+  EXPECT_TRUE(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CPU_OPERATIONS", "mpi"}})));
+  Options with_words = ranks(2);
+  with_words.mpi_args = {"--mca", "x", "y"};
+  EXPECT_TRUE(starts_by_mpirun(with_words, usual));
+  EXPECT_FALSE(starts_by_mpirun(with_controller(with_words, "gloo"), usual));
   EXPECT_THROW(starts_by_mpirun(ranks(2), two_cores({{"HOROVOD_CONTROLLER", "x"}})),
                InvalidArgumentError);
   EXPECT_THROW(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpirun), UnsupportedError);
 }
 
-TEST(LaunchPlan, OnlyMpirunReachesOtherMachines) {
+TEST(LaunchPlan, MpirunReachesOtherMachinesUnlessALauncherWasChosen) {
   const Options remote = ranks(2, {{"node1", 1}, {"node2", 1}});
   LaunchContext context = two_cores();
   const LaunchPlan gloo = whole_plan(with_controller(remote, "gloo"), context);
   EXPECT_TRUE(gloo.by_mpirun);
   EXPECT_THAT(gloo.warnings, ElementsAre(testing::HasSubstr("--gloo")));
+  Options by_ssh = remote;
+  by_ssh.launcher = "ssh";
+  EXPECT_FALSE(starts_by_mpirun(by_ssh, context));
   context.mpirun.clear();
-  EXPECT_THROW(starts_by_mpirun(remote, context), UnsupportedError);
+  EXPECT_FALSE(starts_by_mpirun(remote, context));
 }
 
-TEST(LaunchPlan, WithoutMpirunThereIsAnAgentARank) {
+TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {
+  Options options = ranks(3, {{"node1", 2}, {"node2", 1}, {"node3", 1}});
+  options.launcher = "ssh";
+  options.ssh_port = 2222;
+  options.settings["HOROVOD_START_TIMEOUT"] = {"5", "hvdrun --start-timeout"};
+  const LaunchContext context = two_cores({{"HVD_X", "secret"}, {"HOME", "/h"}});
+  const LaunchPlan plan = whole_plan(options, context);
+  ASSERT_EQ(plan.commands.size(), 2u) << "one per host that has ranks";
+  EXPECT_THAT(plan.commands[0].argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
+  EXPECT_THAT(plan.commands[1].argv,
+              ElementsAre("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-p", "2222",
+                          "node2", "env HOROVOD_START_TIMEOUT=5 /opt/bin/hvdrun --agent 1"));
+  EXPECT_THAT(plan.exported, Contains(Pair("HVD_X", "secret")));
+  EXPECT_FALSE(plan.exported.contains("HOME"));
+  EXPECT_EQ(plan.folder, "/here");
+  options.settings.clear();
+  options.launcher = "slurm";
+  EXPECT_THAT(whole_plan(options, context).commands[1].argv,
+              ElementsAre("srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=node2",
+                          "/opt/bin/hvdrun", "--agent", "1"));
+  options.launcher = "exec:kubectl exec";
+  EXPECT_THAT(whole_plan(options, context).commands[1].argv,
+              ElementsAre("kubectl", "exec", "node2", "/opt/bin/hvdrun", "--agent", "1"));
+}
+
+TEST(LaunchPlan, WithoutMpirunThereIsOneAgent) {
   Options options = with_controller(ranks(2), "gloo");
   options.mpi_args = {"--mca", "x", "y"};
   const LaunchPlan plan = whole_plan(
       options, two_cores({{"A", "b"}, {"OMPI_COMM_WORLD_RANK", "5"}, {"PMIX_RANK", "5"}}));
   EXPECT_FALSE(plan.by_mpirun);
   EXPECT_THAT(plan.warnings, ElementsAre(testing::HasSubstr("--mpi-args does nothing")));
-  ASSERT_EQ(plan.commands.size(), 2u);
-  for (const LaunchCommand& command : plan.commands) {
-    EXPECT_THAT(command.argv,
-                ElementsAre("/opt/bin/hvdrun", "--agent", "--", "./train", "--lr", "0.1"));
-    EXPECT_THAT(
-        command.environment,
-        testing::IsSupersetOf({Pair("A", "b"), Pair("HVDRUN_AGENT", "key 127.0.0.1:1"),
-                               Pair("HVD_RENDEZVOUS", "unix:meeting"), Pair("HOROVOD_SIZE", "2"),
-                               Pair("HOROVOD_LOCAL_SIZE", "2"), Pair("HOROVOD_CROSS_RANK", "0"),
-                               Pair("HOROVOD_CROSS_SIZE", "1")}));
-    EXPECT_EQ(command.environment.count("OMPI_COMM_WORLD_RANK"), 0u);
-    EXPECT_EQ(command.environment.count("PMIX_RANK"), 0u);
-  }
-  EXPECT_EQ(plan.commands[1].environment.at("HOROVOD_RANK"), "1");
-  EXPECT_EQ(plan.commands[1].environment.at("HOROVOD_LOCAL_RANK"), "1");
+  EXPECT_THAT(plan.agents, ElementsAre(ElementsAre(0, 1)));
+  ASSERT_EQ(plan.commands.size(), 1u);
+  const auto& [host, argv, environment] = plan.commands[0];
+  EXPECT_EQ(host, "");
+  EXPECT_THAT(argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
+  EXPECT_THAT(environment, Contains(Pair("A", "b")));
+  EXPECT_EQ(environment.count("HVDRUN_AGENT"), 0u);
+  EXPECT_EQ(plan.agent_address, "key 127.0.0.1:1");
+  EXPECT_EQ(environment.count("OMPI_COMM_WORLD_RANK"), 0u);
+  EXPECT_EQ(environment.count("PMIX_RANK"), 0u);
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ TEST(OutputPrinter, KeepsOnlyTheLastStateOfABarAndUnfinishedLines) {
 TEST(OutputPrinter, NamesMpirun) {
   Screen screen;
   screen.feed(OutputPrinter::kLauncher, "no such host\n", kErr);
-  EXPECT_EQ(screen.err, "[mpirun] no such host\n");
+  EXPECT_EQ(screen.err, "[launcher] no such host\n");
 }
 
 TEST(OutputPrinter, ShowsTheSameHoweverTheBytesAreCut) {

@@ -77,7 +77,7 @@ class ReceptionTest : public testing::Test {
 TEST_F(ReceptionTest, LetsInWhoKnowsTheKey) {
   const TcpDescriptor agent = call(reception_.address().key, 1);
   ASSERT_EQ(agents_.size(), 1u);
-  EXPECT_EQ(agents_[0].rank, 1);
+  EXPECT_EQ(agents_[0].number, 1);
   EXPECT_EQ(reception_.unauthenticated(), 0u);
   EXPECT_EQ(reception_.next_deadline(), TimePoint::max());
 }

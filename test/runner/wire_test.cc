@@ -12,8 +12,8 @@ TimePoint at(std::int64_t nanoseconds) {
 
 Bytes conversation() {
   Bytes bytes;
-  append(bytes, Hello{"node1", "boot"});
-  append(bytes, Output{Stream::kStderr, std::string("a\0b\n", 4)});
+  append(bytes, Hello{"node1", "boot", 4711, 4712});
+  append(bytes, Output{Stream::kStderr, std::string("a\0b\n", 4)}, 7);
   append(bytes, ProgramEnd{EndKind::kSignaled, 9, true, true, at(1234567890123), "/tmp/job"});
   append(bytes, Stop{15});
   append(bytes, Done{});
@@ -21,6 +21,7 @@ Bytes conversation() {
   append(bytes, ClockQuestion{at(7)});
   append(bytes, Taken{4711});
   append(bytes, Signal{10});
+  append(bytes, Start{join(std::vector<std::string>{"a", "", "b c"}), "", "/tmp"}, 3);
   return bytes;
 }
 
@@ -33,10 +34,14 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
       reader.feed(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));
       while (auto message = reader.next()) messages.push_back(std::move(*message));
     }
-    ASSERT_EQ(messages.size(), 9u);
+    ASSERT_EQ(messages.size(), 10u);
     const Hello hello = read<Hello>(messages[0]);
     EXPECT_EQ(hello.host, "node1");
     EXPECT_EQ(hello.boot, "boot");
+    EXPECT_EQ(hello.master_port, 4711);
+    EXPECT_EQ(hello.meeting_port, 4712);
+    EXPECT_EQ(messages[0].rank, kNoRank);
+    EXPECT_EQ(messages[1].rank, 7);
     const Output output = read<Output>(messages[1]);
     EXPECT_EQ(output.stream, Stream::kStderr);
     EXPECT_EQ(output.bytes, std::string("a\0b\n", 4));
@@ -54,6 +59,11 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
     EXPECT_EQ(read<ClockQuestion>(messages[6]).asked, at(7));
     EXPECT_EQ(read<Taken>(messages[7]).bytes, 4711u);
     EXPECT_EQ(read<Signal>(messages[8]).number, 10);
+    const Start run = read<Start>(messages[9]);
+    EXPECT_EQ(messages[9].rank, 3);
+    EXPECT_EQ(split_joined(run.command), (std::vector<std::string>{"a", "", "b c"}));
+    EXPECT_EQ(split_joined(run.environment), std::vector<std::string>{});
+    EXPECT_EQ(run.folder, "/tmp");
   }
 }
 
@@ -75,7 +85,7 @@ TEST(MessageReader, RefusesAnUnknownType) {
 
 TEST(Messages, RefuseATruncatedOrOverlongPayload) {
   Bytes bytes;
-  append(bytes, Hello{"node1", "boot"});
+  append(bytes, Hello{"node1", "boot", 4711, 4712});
   MessageReader reader;
   reader.feed(bytes);
   Message message = *reader.next();
@@ -86,8 +96,8 @@ TEST(Messages, RefuseATruncatedOrOverlongPayload) {
 }
 
 TEST(Messages, RefuseAnotherTypeThanExpected) {
-  EXPECT_THROW(read<Hello>({MessageType::kOutput, {}}), PeerLostError);
-  EXPECT_THROW(read<Stop>({MessageType::kHello, {}}), PeerLostError);
+  EXPECT_THROW(read<Hello>({MessageType::kOutput, kNoRank, {}}), PeerLostError);
+  EXPECT_THROW(read<Stop>({MessageType::kHello, kNoRank, {}}), PeerLostError);
 }
 
 TEST(AgentAddress, ReadsWhatItWrites) {

@@ -107,6 +107,28 @@ meet(**options)
     assert all_done(by_hand(path, [(later,)] * 3, variables))
 
 
+@pytest.mark.parametrize("flags", [[], ["--mpi"]], ids=["hvdrun", "hvdrun-mpi"])
+def test_a_script_for_torchrun_starts_unchanged_under_hvdrun(ranks, tmp_path, flags):
+    path = tmp_path / "plain.py"
+    path.write_text("""
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+assert (rank, size) == (int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
+assert os.environ["GROUP_RANK"] == "0"
+x = torch.tensor([rank + 1.0])
+dist.all_reduce(x)
+print("sum", x.item(), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+""")
+    done = ranks.launch([path], 3, flags=flags)
+    assert done.returncode == 0 and done.stdout.count("sum 6.0") == 3, done.stdout
+
+
 def test_the_variables_of_a_launcher_are_enough(program, ranks, tmp_path):
     path = program(f"""
 import os

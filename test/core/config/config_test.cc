@@ -470,6 +470,14 @@ TEST_F(ConfigTest, FindsTheRankOfASlurmTask) {
   EXPECT_TRUE(read_launch_info().speaks_mpi);
 }
 
+TEST_F(ConfigTest, AnMpiThatTheProgramInitialisedItselfIsNoLauncher) {
+  set("HOROVOD_RANK", "1");
+  set("HOROVOD_SIZE", "2");
+  set("PMIX_RANK", "0");  // by MPI_Init in a process that no mpirun started
+  EXPECT_EQ(read_launch_info().launcher, "hvdrun");
+  EXPECT_EQ(read_launch_info().size, 2);
+}
+
 TEST_F(ConfigTest, ASlurmStepCanBeSmallerThanItsAllocation) {
   set("SLURM_PROCID", "0");
   set("SLURM_STEP_ID", "0");

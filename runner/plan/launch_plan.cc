@@ -13,10 +13,6 @@
 namespace hvd::runner {
 namespace {
 
-// Open MPI takes hosts from these schedulers by itself.
-constexpr std::array<const char*, 4> kSchedulerVariables = {"SLURM_JOB_ID", "PBS_NODEFILE",
-                                                            "LSB_HOSTS", "PE_HOSTFILE"};
-
 // Besides HOROVOD_* and HVD_*, what a program needs on another host to start as it does here.
 constexpr std::array kExported = {"PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
                                   "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
@@ -45,11 +41,6 @@ void forget(Environment& environment, std::span<const char* const> prefixes) {
   });
 }
 
-bool scheduled(const Environment& environment) {
-  return std::any_of(kSchedulerVariables.begin(), kSchedulerVariables.end(),
-                     [&](const char* name) { return environment.contains(name); });
-}
-
 bool is_exported(const std::string& name) {
   if (name == "HOROVOD_HOSTNAME") return false;  // each host has its own
   if (name.starts_with("HOROVOD_") || name.starts_with("HVD_")) return true;
@@ -64,6 +55,10 @@ int ranks_here(const Options& options, const LaunchContext& context) {
     if (is_local_host(host.host, context.hostname)) ranks += host.slots;
   }
   return std::min(ranks, options.np);
+}
+
+std::vector<HostSlots> hosts_of(const Options& options) {
+  return options.hosts.empty() ? std::vector<HostSlots>{{"localhost", options.np}} : options.hosts;
 }
 
 void add(std::vector<std::string>& argv, std::initializer_list<std::string> words) {
@@ -86,6 +81,10 @@ Environment plan_environment(const Options& options, const LaunchContext& contex
 void add_ssh(std::vector<std::string>& argv, const Options& options) {
   std::string arguments = "-o BatchMode=yes -o ConnectTimeout=10";
   if (options.ssh_port != 0) arguments += " -p " + std::to_string(options.ssh_port);
+  if (options.ssh_identity.find_first_of(" \t") != std::string::npos) {
+    throw InvalidArgumentError("-i '" + options.ssh_identity +
+                               "': mpirun cannot pass names with blanks on");
+  }
   if (!options.ssh_identity.empty()) arguments += " -i " + options.ssh_identity;
   add(argv, {"--mca", "plm_rsh_args", arguments});
 }
@@ -122,11 +121,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
                                         const Environment& environment) {
   std::vector<std::string> argv;
   add(argv, {context.mpirun, "-np", std::to_string(options.np)});
-  if (!options.hosts.empty()) {
-    add(argv, {"-H", to_string(options.hosts)});
-  } else if (!scheduled(context.environment)) {
-    add(argv, {"-H", to_string(std::vector<HostSlots>{{"localhost", options.np}})});
-  }
+  add(argv, {"-H", to_string(hosts_of(options))});
   // Open MPI ties each rank of a small job to one core by default. A rank has more threads than
   // one (coordinator, loader, OpenMP), and they would all share that core.
   if (options.binding_args.empty()) add(argv, {"--bind-to", "none"});
@@ -214,18 +209,14 @@ std::string chosen_interfaces(const Environment& environment) {
 }
 
 bool may_be_remote(const Options& options, const LaunchContext& context) {
-  if (options.hosts.empty()) return scheduled(context.environment);
   return std::any_of(options.hosts.begin(), options.hosts.end(), [&](const HostSlots& host) {
     return !is_local_host(host.host, context.hostname);
   });
 }
 
 bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
-  const bool can = !context.mpirun.empty();
-  if (!asks_for_mpirun(options, context)) {
-    return can && options.launcher.empty() && may_be_remote(options, context);
-  }
-  if (can) return true;
+  if (!asks_for_mpirun(options, context)) return false;
+  if (!context.mpirun.empty()) return true;
   throw UnsupportedError(
       "there is no mpirun in PATH; hvdrun starts ranks that use MPI (--mpi) with Open MPI: apt-get "
       "install openmpi-bin");
@@ -238,10 +229,7 @@ std::vector<std::vector<int>> ranks_of_agents(const Options& options,
     for (int rank = 0; rank < options.np; ++rank) agents.push_back({rank});
     return agents;
   }
-  if (options.hosts.empty()) {
-    return place_ranks(options.np, std::vector<HostSlots>{{"localhost", options.np}});
-  }
-  return place_ranks(options.np, options.hosts);
+  return place_ranks(options.np, hosts_of(options));
 }
 
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
@@ -258,11 +246,6 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
                   .warnings = options.warnings,
                   .start_timeout = start_timeout(environment)};
   if (plan.by_mpirun) {
-    if (controller(options, context) == "gloo") {
-      plan.warnings.push_back(
-          "--gloo: only the ranks of one machine do without MPI; mpirun starts "
-          "this job");
-    }
     plan.commands.push_back({"", mpirun_command(options, context, environment), environment});
     return plan;
   }

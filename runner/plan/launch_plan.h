@@ -62,9 +62,8 @@ std::string chosen_interfaces(const Environment& environment);
 // Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
 bool may_be_remote(const Options& options, const LaunchContext& context);
 
-// Whether mpirun starts the ranks: on several machines, unless there is none or a --launcher was
-// chosen, or if it is asked for by HOROVOD_CONTROLLER (--mpi), words for it or a setting that needs
-// MPI. Otherwise hvdrun does, and MPI is not needed.
+// Whether mpirun starts the ranks: if it is asked for by HOROVOD_CONTROLLER (--mpi), words for it
+// or a setting that needs MPI. Otherwise hvdrun does, and MPI is not needed.
 // Throws UnsupportedError when it has to and cannot.
 bool starts_by_mpirun(const Options& options, const LaunchContext& context);
 

@@ -58,15 +58,6 @@ void take_launcher(Options& options, const Given& given) {
   options.launcher = given.value;
 }
 
-// Goes into one word of mpirun's that ssh's arguments are cut from at blanks.
-void take_identity(Options& options, const Given& given) {
-  if (given.value.find_first_of(" \t") != std::string::npos) {
-    throw InvalidArgumentError(given.written + ": '" + given.value +
-                               "': mpirun cannot pass names with blanks on");
-  }
-  options.ssh_identity = given.value;
-}
-
 // A flag, a text, or a shell's words.
 template <auto kMember>
 void store(Options& options, const Given& given) {
@@ -100,7 +91,8 @@ void refuse(Options&, const Given& given) {
 }
 
 const std::vector<OptionRow> kOptions = {
-    {kJob, "np,num-proc,n", "N", take_np, "ranks (processes) to start; in a Slurm job: its tasks"},
+    {kJob, "np,num-proc,n", "N", take_np,
+     "ranks (processes) to start; in a batch job: its tasks"},
     {kJob, "hosts,H", "HOST:SLOTS,...", take_hosts, "machines, and how many ranks each may hold"},
     {kJob, "hostfile", kFile, take_hosts,
      "the same from a file: lines 'node1 slots=4' or 'node1:4'"},
@@ -139,11 +131,10 @@ const std::vector<OptionRow> kOptions = {
      "print what this build has and can use here"},
     {kInformation, "version,v", "", store<&Options::version>, "print the version"},
     {kMpi, "ssh-port,p", "PORT", take_port, "port of the other machines' ssh servers"},
-    {kMpi, "ssh-identity-file,i", "FILE", take_identity, "private key for ssh"},
+    {kMpi, "ssh-identity-file,i", "FILE", store<&Options::ssh_identity>, "private key for ssh"},
     {kMpi, "launcher", "HOW", take_launcher,
-     "start other machines' ranks without mpirun: by ssh, slurm (srun), or exec:CMD, which is run "
-     "as "
-     "CMD HOST PROGRAM..."},
+     "what starts the agents of other machines: ssh, slurm (srun) or exec:CMD, which is run as CMD "
+     "HOST PROGRAM...; default: ssh, or what belongs to the scheduler that chose the machines"},
     {kMpi, "controller", "NAME", "HOROVOD_CONTROLLER",
      "auto, mpi: started by mpirun, or gloo: without MPI", "controller"},
     {kMpi, "mpi", "", "HOROVOD_CONTROLLER=mpi", "the same as --controller mpi"},

@@ -89,17 +89,18 @@ class ConfigFile {
   std::map<std::string, int> lines_;  // of the keys
 };
 
-void use_slurm(Options& options, const Environment& environment) {
+void use_scheduler(Options& options, const Environment& environment) {
   if (!options.hosts.empty()) return;
-  const auto job = slurm_job(environment);
+  const auto job = scheduled_job(environment);
   if (!job) return;
+  if (options.launcher.empty()) options.launcher = job->launcher;
   options.hosts = job->hosts;
   if (options.np == 0) options.np = job->tasks.value_or(0);
   if (options.np > total_slots(options.hosts)) {
-    throw InvalidArgumentError("-np " + std::to_string(options.np) +
-                               ": more ranks than this Slurm job has tasks (" +
-                               std::to_string(total_slots(options.hosts)) + ", on " +
-                               to_string(options.hosts) + "); ask sbatch or salloc for more (-n)");
+    throw InvalidArgumentError(
+        "-np " + std::to_string(options.np) + ": more ranks than this " + job->scheduler +
+        " job has tasks (" + std::to_string(total_slots(options.hosts)) + ", on " +
+        to_string(options.hosts) + "); ask the scheduler for more (sbatch -n, for instance)");
   }
 }
 
@@ -206,7 +207,7 @@ Options parse_options(std::span<const std::string> arguments, const Environment&
   const bool only_tells = options.help || options.help_all || options.help_settings ||
                           options.version || options.check_build;
   if (only_tells) return options;
-  use_slurm(options, environment);
+  use_scheduler(options, environment);
   check(options);
   return options;
 }

@@ -43,8 +43,9 @@ struct Options {
 };
 
 // `arguments` is argv without the program's own name; option_table.h has the grammar. Reads the
-// --hostfile and the --config-file. In a Slurm job (by the variables of `environment`) hosts and np
-// default to what was granted. Throws InvalidArgumentError naming the option, or file and line.
+// --hostfile and the --config-file. In a scheduler's job (by the variables of `environment`) hosts,
+// np and launcher default to what was granted. Throws InvalidArgumentError naming the option, or
+// file and line.
 Options parse_options(std::span<const std::string> arguments, const Environment& environment = {});
 
 // Words as a shell would split them: blanks separate, quotes and backslashes join. Throws

@@ -421,7 +421,7 @@ TEST(HvdrunItself, NeedsNoMpirunOnOneMachine) {
 
 TEST(HvdrunItself, NamesAnUnknownMachineAndHidesWhatMpirunMakesOfIt) {
   std::vector<std::string> command = {"-np", "2", "-H", "localhost:1,no-such-host.invalid:1",
-                                      "true"};
+                                      "--mpi", "true"};
   const Result result = run(command);
   EXPECT_NE(result.code, 0);
   EXPECT_THAT(result.err, Not(HasSubstr("[launcher] ")));

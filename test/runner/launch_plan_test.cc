@@ -79,12 +79,6 @@ TEST(LaunchPlan, StaysOnThisMachineWithoutHosts) {
   EXPECT_FALSE(may_be_remote(ranks(2), two_cores()));
 }
 
-TEST(LaunchPlan, LeavesTheHostsToAScheduler) {
-  const LaunchContext context = two_cores({{"SLURM_JOB_ID", "17"}});
-  EXPECT_THAT(after(plan(ranks(2), context).argv, "-H"), IsEmpty());
-  EXPECT_TRUE(may_be_remote(ranks(2), context));
-}
-
 TEST(LaunchPlan, PassesHostsOn) {
   const Options options = ranks(3, {{"node1", 1}, {"node2", 2}});
   EXPECT_EQ(after(plan(options, two_cores()).argv, "-H")[0], "node1:1,node2:2");
@@ -174,6 +168,8 @@ TEST(LaunchPlan, GivesSshThePortAndTheKeyAndNeverLetsItAsk) {
   EXPECT_EQ(after(plan(options, two_cores()).argv, "plm_rsh_args")[0],
             "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -i /k");
   EXPECT_THAT(plan(ranks(1), two_cores()).argv, Not(Contains("plm_rsh_args")));
+  options.ssh_identity = "/my key";
+  EXPECT_THROW(plan(options, two_cores()), InvalidArgumentError);
 }
 
 TEST(LaunchPlan, TellsMpiAndTheEngineWhichInterfacesToUse) {
@@ -234,17 +230,11 @@ TEST(LaunchPlan, MpirunStartsTheRanksOfOneMachineIfItIsAskedFor) {
   EXPECT_THROW(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpirun), UnsupportedError);
 }
 
-TEST(LaunchPlan, MpirunReachesOtherMachinesUnlessALauncherWasChosen) {
+TEST(LaunchPlan, SshReachesOtherMachinesUnlessMpirunIsAskedFor) {
   const Options remote = ranks(2, {{"node1", 1}, {"node2", 1}});
-  LaunchContext context = two_cores();
-  const LaunchPlan gloo = whole_plan(with_controller(remote, "gloo"), context);
-  EXPECT_TRUE(gloo.by_mpirun);
-  EXPECT_THAT(gloo.warnings, ElementsAre(testing::HasSubstr("--gloo")));
-  Options by_ssh = remote;
-  by_ssh.launcher = "ssh";
-  EXPECT_FALSE(starts_by_mpirun(by_ssh, context));
-  context.mpirun.clear();
-  EXPECT_FALSE(starts_by_mpirun(remote, context));
+  EXPECT_FALSE(starts_by_mpirun(remote, two_cores()));
+  EXPECT_EQ(whole_plan(remote, two_cores()).commands[1].argv[0], "ssh");
+  EXPECT_TRUE(starts_by_mpirun(with_controller(remote, "mpi"), two_cores()));
 }
 
 TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {

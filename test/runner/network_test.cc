@@ -122,8 +122,8 @@ TEST(HvdrunOnANetwork, ListensOnTheChosenInterfaceOnly) {
   const TemporaryFolder folder;
   folder.write("ssh", "#!/bin/sh\nexec " + kSleep + "\n");  // that never comes through
   std::filesystem::permissions(folder.file("ssh"), std::filesystem::perms::owner_all);
-  Launch job({"-np", "1", "-H", "192.0.2.1:1", "--network-interfaces", "lo", "--mpi-args",
-              "--mca plm_rsh_agent " + folder.file("ssh"), "true"});
+  Launch job({"-np", "1", "-H", "192.0.2.1:1", "--network-interfaces", "lo", "--launcher",
+              "exec:" + folder.file("ssh"), "true"});
   std::vector<Socket> doors;
   ASSERT_TRUE(comes_true([&] { return !(doors = listening(job.pid())).empty(); }));
   for (const Socket& door : doors) {

@@ -368,6 +368,12 @@ TEST(Slurm, IsOverruledByTheCommandLine) {
               HasSubstr("-np 6: more ranks than this Slurm job has tasks (5, on n01:2,"));
 }
 
+TEST(Slurm, StartsAgentsByItself) {
+  EXPECT_EQ(parse_options(Words{"x"}, in_slurm()).launcher, "slurm");
+  EXPECT_EQ(parse_options(Words{"--launcher", "ssh", "x"}, in_slurm()).launcher, "ssh");
+  EXPECT_EQ(parse_options(Words{"-np", "1", "-H", "a:1", "x"}, in_slurm()).launcher, "");
+}
+
 TEST(Slurm, NeedsANumberOfRanksWhereNoTasksWereAskedFor) {
   Environment environment = in_slurm();
   environment.erase("SLURM_NTASKS");
@@ -465,7 +471,6 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--autotune-gaussian-process-noise", "2", "-np", "1", "x"},
                 "--autotune-gaussian-process-noise='2': expected a number from 0 to 1"},
         BadCase{"PortZero", {"-p", "0", "-np", "1", "x"}, "-p: '0': expected a port"},
-        BadCase{"IdentityWithBlank", {"-i", "a b", "-np", "1", "x"}, "-i: 'a b'"},
         BadCase{"OpenQuote", {"--mpi-args", "'a", "-np", "1", "x"}, "--mpi-args: ''a'"},
         BadCase{"BothWays",
                 {"--autotune", "--no-autotune", "-np", "1", "x"},

@@ -19,6 +19,7 @@ constexpr std::array kExported = {"PATH",         "LD_LIBRARY_PATH", "PYTHONPATH
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
 constexpr const char* kLinkTimeout = "HVD_LINK_TIMEOUT_SECONDS";
+constexpr const char* kPortRange = "HVD_PORT_RANGE";
 constexpr const char* kController = "HOROVOD_CONTROLLER";
 
 // What an MPI that started hvdrun itself left behind: ranks would take it for their own, and mpirun
@@ -57,7 +58,12 @@ int ranks_here(const Options& options, const LaunchContext& context) {
   return std::min(ranks, options.np);
 }
 
+// All that hvdrun, or one on each machine, runs ranks on.
 std::vector<HostSlots> hosts_of(const Options& options) {
+  if (options.nodes > 1) {
+    const HostSlots node{"localhost", options.np / options.nodes};
+    return std::vector<HostSlots>(static_cast<std::size_t>(options.nodes), node);
+  }
   return options.hosts.empty() ? std::vector<HostSlots>{{"localhost", options.np}} : options.hosts;
 }
 
@@ -136,7 +142,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
     if (is_exported(name)) add(argv, {"-x", name});
   }
   argv.insert(argv.end(), options.mpi_args.begin(), options.mpi_args.end());
-  add(argv, {context.hvdrun, "--agent"});
+  add(argv, {context.hvdrun, "agent"});
   return argv;
 }
 
@@ -145,7 +151,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
 std::vector<std::string> start_on(const std::string& host, std::vector<std::string> agent,
                                   const Options& options, const Environment& environment) {
   std::vector<std::string> words = {"env"};
-  for (const char* name : {kStartTimeout, kLinkTimeout, "LD_LIBRARY_PATH"}) {
+  for (const char* name : {kStartTimeout, kLinkTimeout, kPortRange, "LD_LIBRARY_PATH"}) {
     if (const auto value = value_of(environment, name)) {
       words.push_back(std::string(name) + "=" + *value);
     }
@@ -166,6 +172,17 @@ std::vector<std::string> start_on(const std::string& host, std::vector<std::stri
   }
   argv.insert(argv.end(), agent.begin(), agent.end());
   return argv;
+}
+
+// The ranks of --nnodes meet without an hvdrun that knows all hosts.
+void add_nodes(LaunchPlan& plan, const Options& options, const std::string& key) {
+  plan.placed = place_ranks(options.np, hosts_of(options));
+  for (int node = 0; node < options.nodes; ++node) {
+    plan.nodes.push_back({std::to_string(node), options.meeting_host, "",
+                          static_cast<std::uint16_t>(options.meeting_port + 1),
+                          options.meeting_port});
+  }
+  plan.meeting->key = options.key_file.empty() ? "" : key;
 }
 
 }  // namespace
@@ -204,6 +221,11 @@ Duration link_timeout(const Environment& environment) {
   return text ? *kinds::kPositiveSeconds.read(*text) : Config{}.link_timeout;
 }
 
+PortRange port_range(const Environment& environment) {
+  const auto text = checked(environment, kPortRange);
+  return text ? *kinds::kPorts.read(*text) : PortRange{};
+}
+
 std::string chosen_interfaces(const Environment& environment) {
   return value_of(environment, kInterfacesVariable).value_or("");
 }
@@ -216,6 +238,9 @@ bool may_be_remote(const Options& options, const LaunchContext& context) {
 
 bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
   if (!asks_for_mpirun(options, context)) return false;
+  if (options.nodes > 1) {
+    throw UnsupportedError("--nnodes: ranks that use MPI (--mpi) are all started by one hvdrun -H");
+  }
   if (!context.mpirun.empty()) return true;
   throw UnsupportedError(
       "there is no mpirun in PATH; hvdrun starts ranks that use MPI (--mpi) with Open MPI: apt-get "
@@ -229,7 +254,9 @@ std::vector<std::vector<int>> ranks_of_agents(const Options& options,
     for (int rank = 0; rank < options.np; ++rank) agents.push_back({rank});
     return agents;
   }
-  return place_ranks(options.np, hosts_of(options));
+  const auto placed = place_ranks(options.np, hosts_of(options));
+  if (options.nodes > 1) return {placed[static_cast<std::size_t>(options.node_rank)]};
+  return placed;
 }
 
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
@@ -238,7 +265,10 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
   LaunchPlan plan{.by_mpirun = starts_by_mpirun(options, context),
                   .remote = may_be_remote(options, context),
                   .agents = ranks_of_agents(options, context),
+                  .placed = {},
+                  .nodes = {},
                   .commands = {},
+                  .by_hand = {},
                   .agent_address = "",
                   .exported = {},
                   .folder = "",
@@ -253,6 +283,7 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
     plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
   plan.meeting = MeetingChoice{rendezvous, random_hex(64)};
+  if (options.nodes > 1) add_nodes(plan, options, agent_address.substr(0, agent_address.find(' ')));
   plan.agent_address = agent_address;
   forget(environment, kForeign);
   environment.erase(kAgentVariable);
@@ -263,9 +294,13 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
     }
   }
   for (std::size_t number = 0; number < plan.agents.size(); ++number) {
-    std::vector<std::string> agent = {context.hvdrun, "--agent", std::to_string(number)};
+    std::vector<std::string> agent = {context.hvdrun, "agent", std::to_string(number)};
     const std::string host = options.hosts.empty() ? "" : options.hosts[number].host;
-    if (host.empty() || is_local_host(host, context.hostname)) {
+    if (options.launcher == "none") {
+      const std::string endpoints = agent_address.substr(agent_address.find(' ') + 1);
+      add(agent, {"--driver", endpoints, "--key-file", options.key_file});
+      plan.by_hand.push_back({host.empty() ? context.hostname : host, agent, {}});
+    } else if (host.empty() || is_local_host(host, context.hostname)) {
       plan.commands.push_back({"", agent, environment});
     } else {
       plan.commands.push_back({host, start_on(host, agent, options, environment), environment});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -29,7 +30,15 @@ struct Options {
   bool timestamps = false;                        // before each line of output
   int ssh_port = 0;                               // 0 = ssh's own default
   std::string ssh_identity;                       // empty = ssh's own default
-  std::string launcher;  // of agents on other machines: "ssh", "slurm", "exec:CMD"; empty = default
+  std::string launcher;  // of agents: "ssh", "slurm", "exec:CMD", "none"; empty = default
+  std::string key_file;  // of the job's key; empty = one is drawn, or there is none (nodes)
+  // torchrun's words: an hvdrun on each of `nodes` machines starts its share of np ranks.
+  int nodes = 0;  // 0 = not given
+  int node_rank = -1;
+  int ranks_per_node = 0;
+  bool standalone = false;
+  std::string meeting_host;
+  std::uint16_t meeting_port = 0;
   std::vector<std::string> mpi_args;
   std::vector<std::string> binding_args;  // empty = ranks are not tied to cores
   bool verbose = false;

@@ -69,7 +69,7 @@ TEST(LaunchPlan, MpirunStartsAnAgentPerRank) {
   const auto argv = plan(ranks(2), two_cores()).argv;
   EXPECT_EQ(argv[0], "/usr/bin/mpirun");
   EXPECT_EQ(after(argv, "-np")[0], "2");
-  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"), ElementsAre("--agent"));
+  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"), ElementsAre("agent"));
   EXPECT_THAT(ranks_of_agents(with_controller(ranks(2), "mpi"), two_cores()),
               ElementsAre(ElementsAre(0), ElementsAre(1)));
 }
@@ -189,7 +189,7 @@ TEST(LaunchPlan, PassesWordsForMpirunOnBeforeTheAgent) {
   options.mpi_args = {"--mca", "x", "a b"};
   options.binding_args = {"--bind-to", "core"};
   const auto argv = plan(options, two_cores()).argv;
-  EXPECT_THAT(after(argv, "--mca"), testing::IsSupersetOf({"x", "a b", "--agent"}));
+  EXPECT_THAT(after(argv, "--mca"), testing::IsSupersetOf({"x", "a b", "agent"}));
   EXPECT_EQ(after(argv, "--bind-to")[0], "core");
 }
 
@@ -245,10 +245,10 @@ TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {
   const LaunchContext context = two_cores({{"HVD_X", "secret"}, {"HOME", "/h"}});
   const LaunchPlan plan = whole_plan(options, context);
   ASSERT_EQ(plan.commands.size(), 2u) << "one per host that has ranks";
-  EXPECT_THAT(plan.commands[0].argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
+  EXPECT_THAT(plan.commands[0].argv, ElementsAre("/opt/bin/hvdrun", "agent", "0"));
   EXPECT_THAT(plan.commands[1].argv,
               ElementsAre("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-p", "2222",
-                          "node2", "env HOROVOD_START_TIMEOUT=5 /opt/bin/hvdrun --agent 1"));
+                          "node2", "env HOROVOD_START_TIMEOUT=5 /opt/bin/hvdrun agent 1"));
   EXPECT_THAT(plan.exported, Contains(Pair("HVD_X", "secret")));
   EXPECT_FALSE(plan.exported.contains("HOME"));
   EXPECT_EQ(plan.folder, "/here");
@@ -256,10 +256,42 @@ TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {
   options.launcher = "slurm";
   EXPECT_THAT(whole_plan(options, context).commands[1].argv,
               ElementsAre("srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=node2",
-                          "/opt/bin/hvdrun", "--agent", "1"));
+                          "/opt/bin/hvdrun", "agent", "1"));
   options.launcher = "exec:kubectl exec";
   EXPECT_THAT(whole_plan(options, context).commands[1].argv,
-              ElementsAre("kubectl", "exec", "node2", "/opt/bin/hvdrun", "--agent", "1"));
+              ElementsAre("kubectl", "exec", "node2", "/opt/bin/hvdrun", "agent", "1"));
+}
+
+TEST(LaunchPlan, LeavesAllAgentsToOthersIfThatIsAskedFor) {
+  Options options = ranks(2, {{"node1", 1}, {"node2", 1}});
+  options.launcher = "none";
+  options.key_file = "/k";
+  const LaunchPlan plan = whole_plan(options, two_cores());
+  EXPECT_THAT(plan.commands, IsEmpty());
+  ASSERT_EQ(plan.by_hand.size(), 2u);
+  EXPECT_EQ(plan.by_hand[1].host, "node2");
+  EXPECT_THAT(plan.by_hand[1].argv, ElementsAre("/opt/bin/hvdrun", "agent", "1", "--driver",
+                                                "127.0.0.1:1", "--key-file", "/k"));
+}
+
+TEST(LaunchPlan, StartsItsShareOfAJobOfSeveralNodes) {
+  Options options = ranks(4);
+  options.nodes = 2;
+  options.node_rank = 1;
+  options.meeting_host = "node1";
+  options.meeting_port = 29400;
+  const LaunchPlan plan = whole_plan(options, two_cores());
+  EXPECT_FALSE(plan.remote);
+  EXPECT_THAT(plan.agents, ElementsAre(ElementsAre(2, 3)));
+  const Environment last = rank_variables(plan.placed, plan.nodes, plan.meeting)[3];
+  EXPECT_THAT(last, testing::IsSupersetOf({Pair("RANK", "3"), Pair("LOCAL_RANK", "1"),
+                                           Pair("GROUP_RANK", "1"), Pair("MASTER_ADDR", "node1"),
+                                           Pair("MASTER_PORT", "29401"),
+                                           Pair("HVD_RENDEZVOUS", "tcp://node1:29400")}));
+  EXPECT_FALSE(last.contains("HVD_RENDEZVOUS_KEY"));
+  options.key_file = "/k";
+  EXPECT_EQ(whole_plan(options, two_cores()).meeting->key, "key");
+  EXPECT_THROW(starts_by_mpirun(with_controller(options, "mpi"), two_cores()), UnsupportedError);
 }
 
 TEST(LaunchPlan, WithoutMpirunThereIsOneAgent) {
@@ -273,7 +305,7 @@ TEST(LaunchPlan, WithoutMpirunThereIsOneAgent) {
   ASSERT_EQ(plan.commands.size(), 1u);
   const auto& [host, argv, environment] = plan.commands[0];
   EXPECT_EQ(host, "");
-  EXPECT_THAT(argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
+  EXPECT_THAT(argv, ElementsAre("/opt/bin/hvdrun", "agent", "0"));
   EXPECT_THAT(environment, Contains(Pair("A", "b")));
   EXPECT_EQ(environment.count("HVDRUN_AGENT"), 0u);
   EXPECT_EQ(plan.agent_address, "key 127.0.0.1:1");

@@ -59,8 +59,8 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
         output_filename: a folder for what each rank prints, rank.N/stdout and rank.N/stderr.
         verbose: print the command that starts the ranks. Needs, like the next ones, hvdrun.
-        use_mpi, use_gloo: start the ranks with mpirun, or without; default: with, where they are
-            on other machines or HOROVOD_CONTROLLER is "mpi".
+        use_mpi, use_gloo: start the ranks with mpirun, or without; default: without, unless
+            HOROVOD_CONTROLLER is "mpi" or there are ``mpi_args``.
         mpi_args: further words for mpirun.
         network_interfaces: those that MPI and the engine use, "eth0,ib0" or a list; also
             ``network_interface``.

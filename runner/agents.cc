@@ -61,6 +61,12 @@ bool Agents::any_came() const {
   return std::find(came_.begin(), came_.end(), true) != came_.end();
 }
 
+std::size_t Agents::ranks() const {
+  std::size_t count = 0;
+  for (const std::vector<int>& of_agent : ranks_) count += of_agent.size();
+  return count;
+}
+
 std::vector<int> Agents::missing() const {
   std::vector<int> ranks;
   for (std::size_t number = 0; number < came_.size(); ++number) {

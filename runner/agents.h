@@ -43,6 +43,8 @@ class Agents {
   bool expects(int number) const;
   void welcome(Reception::Agent agent, TimePoint now);
   bool any_came() const;
+  std::size_t ranks() const;
+  int first_rank() const { return ranks_[0][0]; }
   std::vector<int> missing() const;  // ranks whose agents have not come
   // What they said of their hosts, by number, once all have come and programs may be started; else
   // empty.

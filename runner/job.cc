@@ -75,7 +75,7 @@ class Job {
   void enforce_stop();
   void enforce_start();
   void print(int rank, Stream stream, std::string_view bytes);
-  bool all_ended() const { return ends_.size() == ranks_; }
+  bool all_ended() const { return ends_.size() == agents_.ranks(); }
   void say(const std::string& text) { writer_.write(Stream::kStderr, text); }
   void check_reader();
   int conclude();
@@ -94,12 +94,10 @@ class Job {
   std::vector<RankEnd> ends_;
   RankFiles files_;
   const LaunchPlan plan_;
-  std::size_t ranks_ = 0;                        // of this hvdrun
   TimePoint start_deadline_ = TimePoint::max();  // until all agents came
   std::string not_started_;                      // what to say about those who did not come
   RootProcesses roots_;
-  TimePoint leave_at_ = TimePoint::max();  // when what we started has ended for long
-  std::vector<UniqueFd> starter_output_;   // of each command, by stream
+  std::vector<UniqueFd> starter_output_;  // of each command, by stream
   std::map<int, std::string>
       held_;  // what these said while we may know better, by printer's number
   int caught_signal_ = 0;
@@ -131,7 +129,8 @@ Reception open_reception(const Options& options, const LaunchContext& context,
   const Environment environment = rank_environment(options, context);
   return {listening_addresses(may_be_remote(options, context), chosen_interfaces(environment)),
           port_range(environment),
-          options.key_file.empty() ? random_hex(64) : read_key_file(options.key_file, true),
+          options.manual.key_file.empty() ? random_hex(64)
+                                          : read_key_file(options.manual.key_file, true),
           ranks_of_agents(options, context).size(),
           link_timeout(environment),
           std::move(expects)};
@@ -155,7 +154,8 @@ Job::Job(const Options& options, const LaunchContext& context)
                       printer_.feed(ranks[0], Stream::kStderr, text, Clock::now());
                     }
                   }),
-      files_(options.output_folder, options.np),
+      files_(options.output_folder, options.np, agents_.first_rank(),
+             static_cast<int>(agents_.ranks())),
       plan_(make_launch_plan(options, context, to_string(reception_.address()),
                              "unix:hvdrun-" + random_hex(32))) {
   start();
@@ -170,7 +170,6 @@ void Job::start() {
       say("hvdrun: " + join_words(command.argv) + "\n");
     }
   }
-  for (const auto& agent : plan_.agents) ranks_ += agent.size();
   for (std::size_t i = 0; i < plan_.commands.size(); ++i) {
     const std::string& host = plan_.commands[i].host;
     if (!host.empty()) printer_.name(launcher_number(i), "launcher " + host);
@@ -221,14 +220,14 @@ bool Job::finished() const {
   if (roots_.none() && stop_signal_ == 0 && !agents_.missing().empty()) return false;
   const bool silent = std::none_of(starter_output_.begin(), starter_output_.end(),
                                    [](const UniqueFd& fd) { return static_cast<bool>(fd); });
-  return (silent && agents_.none()) || Clock::now() >= leave_at_;
+  return (silent && agents_.none()) ||
+         roots_.ended_for(Clock::now()) >= (agents_.none() ? kLauncherQuiet : kLastWords);
 }
 
 TimePoint Job::wakes_at() const {
   TimePoint until = Clock::now() + std::chrono::seconds(1);
-  return std::min({until, leave_at_, printer_.due(), tracebacks_.due(), stop_at_,
-                   roots_.next_deadline(), start_deadline_, reception_.next_deadline(),
-                   agents_.next_deadline()});
+  return std::min({until, printer_.due(), tracebacks_.due(), stop_at_, roots_.next_deadline(),
+                   start_deadline_, reception_.next_deadline(), agents_.next_deadline()});
 }
 
 void Job::turn() {
@@ -340,7 +339,6 @@ void Job::reap() {
   while (const pid_t pid = waitpid(-1, &status, WNOHANG)) {
     if (pid < 0) return;
     if (!roots_.note_end(pid, status)) continue;  // an agent that outlived mpirun
-    if (roots_.ended()) leave_at_ = Clock::now() + (agents_.none() ? kLauncherQuiet : kLastWords);
     if (roots_.ended() && !agents_.any_came()) roots_.kill_orphans();
     // Ranks that outlived mpirun would run forever, and those without one of theirs wait for it.
     if (roots_.over() && !agents_.none() && stop_signal_ == 0) stop(SIGTERM);
@@ -421,7 +419,7 @@ int Job::verdict() {
   if (all_ended() && (roots_.exit_code() == 0 || !cut_short_)) return 0;
   if (roots_.exit_code() != 0) return report_start_failure();
   say("hvdrun: " + starter() + " ended, but only " + std::to_string(ends_.size()) + " of " +
-      std::to_string(ranks_) + " ranks said how they ended\n");
+      std::to_string(agents_.ranks()) + " ranks said how they ended\n");
   return 1;
 }
 

@@ -289,6 +289,7 @@ bool RootProcesses::note_end(pid_t pid, int status) {
     exit_code_ = code;
     failed_ = static_cast<std::size_t>(which);
   }
+  if (ended()) ended_at_ = Clock::now();
   return true;
 }
 

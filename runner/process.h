@@ -95,6 +95,10 @@ class RootProcesses {
   bool ended() const { return running_.empty(); }
   // All have ended, or one of them has failed.
   bool over() const { return (ended() && !sessions_.empty()) || exit_code_ != 0; }
+  // How long ago the last one ended; zero if it has not.
+  Duration ended_for(TimePoint now) const {
+    return ended() && !none() ? now - ended_at_ : Duration::zero();
+  }
   // Nothing was started: somebody else starts the agents.
   bool none() const { return sessions_.empty(); }
   // Of the first that failed, 128 + signal for a signal; 0 if none did.
@@ -116,6 +120,7 @@ class RootProcesses {
   std::vector<pid_t> sessions_;  // of all
   int exit_code_ = 0;
   std::size_t failed_ = 0;
+  TimePoint ended_at_{};
   TimePoint next_blow_ = TimePoint::max();
   bool asked_ = false;  // to end
 };

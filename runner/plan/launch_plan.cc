@@ -60,9 +60,9 @@ int ranks_here(const Options& options, const LaunchContext& context) {
 
 // All that hvdrun, or one on each machine, runs ranks on.
 std::vector<HostSlots> hosts_of(const Options& options) {
-  if (options.nodes > 1) {
-    const HostSlots node{"localhost", options.np / options.nodes};
-    return std::vector<HostSlots>(static_cast<std::size_t>(options.nodes), node);
+  if (options.manual.nodes > 1) {
+    const HostSlots node{"localhost", options.np / options.manual.nodes};
+    return std::vector<HostSlots>(static_cast<std::size_t>(options.manual.nodes), node);
   }
   return options.hosts.empty() ? std::vector<HostSlots>{{"localhost", options.np}} : options.hosts;
 }
@@ -177,12 +177,12 @@ std::vector<std::string> start_on(const std::string& host, std::vector<std::stri
 // The ranks of --nnodes meet without an hvdrun that knows all hosts.
 void add_nodes(LaunchPlan& plan, const Options& options, const std::string& key) {
   plan.placed = place_ranks(options.np, hosts_of(options));
-  for (int node = 0; node < options.nodes; ++node) {
-    plan.nodes.push_back({std::to_string(node), options.meeting_host, "",
-                          static_cast<std::uint16_t>(options.meeting_port + 1),
-                          options.meeting_port});
+  for (int node = 0; node < options.manual.nodes; ++node) {
+    plan.nodes.push_back({std::to_string(node), options.manual.host, "",
+                          static_cast<std::uint16_t>(options.manual.port + 1),
+                          options.manual.port});
   }
-  plan.meeting->key = options.key_file.empty() ? "" : key;
+  plan.meeting->key = options.manual.key_file.empty() ? "" : key;
 }
 
 }  // namespace
@@ -238,7 +238,7 @@ bool may_be_remote(const Options& options, const LaunchContext& context) {
 
 bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
   if (!asks_for_mpirun(options, context)) return false;
-  if (options.nodes > 1) {
+  if (options.manual.nodes > 1) {
     throw UnsupportedError("--nnodes: ranks that use MPI (--mpi) are all started by one hvdrun -H");
   }
   if (!context.mpirun.empty()) return true;
@@ -255,7 +255,7 @@ std::vector<std::vector<int>> ranks_of_agents(const Options& options,
     return agents;
   }
   const auto placed = place_ranks(options.np, hosts_of(options));
-  if (options.nodes > 1) return {placed[static_cast<std::size_t>(options.node_rank)]};
+  if (options.manual.nodes > 1) return {placed[static_cast<std::size_t>(options.manual.node_rank)]};
   return placed;
 }
 
@@ -283,7 +283,8 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
     plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
   plan.meeting = MeetingChoice{rendezvous, random_hex(64)};
-  if (options.nodes > 1) add_nodes(plan, options, agent_address.substr(0, agent_address.find(' ')));
+  if (options.manual.nodes > 1)
+    add_nodes(plan, options, agent_address.substr(0, agent_address.find(' ')));
   plan.agent_address = agent_address;
   forget(environment, kForeign);
   environment.erase(kAgentVariable);
@@ -298,7 +299,7 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
     const std::string host = options.hosts.empty() ? "" : options.hosts[number].host;
     if (options.launcher == "none") {
       const std::string endpoints = agent_address.substr(agent_address.find(' ') + 1);
-      add(agent, {"--driver", endpoints, "--key-file", options.key_file});
+      add(agent, {"--driver", endpoints, "--key-file", options.manual.key_file});
       plan.by_hand.push_back({host.empty() ? context.hostname : host, agent, {}});
     } else if (host.empty() || is_local_host(host, context.hostname)) {
       plan.commands.push_back({"", agent, environment});

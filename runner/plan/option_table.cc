@@ -60,9 +60,17 @@ void take_launcher(Options& options, const Given& given) {
   options.launcher = given.value;
 }
 
-template <int Options::*kMember, int kLeast>
+template <int ManualStart::*kMember, int kLeast>
 void take_count(Options& options, const Given& given) {
-  options.*kMember = number(given, kLeast, 1'000'000, "a whole number of machines or ranks");
+  options.manual.*kMember = number(given, kLeast, 1'000'000, "a whole number of machines or ranks");
+}
+
+void take_key_file(Options& options, const Given& given) {
+  options.manual.key_file = given.value;
+}
+
+void take_standalone(Options& options, const Given&) {
+  options.manual.standalone = true;
 }
 
 void take_endpoint(Options& options, const Given& given) {
@@ -70,13 +78,13 @@ void take_endpoint(Options& options, const Given& given) {
   const auto port = colon == std::string::npos
                         ? std::optional<std::uint16_t>(29400)
                         : parse_number<std::uint16_t>(given.value.substr(colon + 1));
-  options.meeting_host = given.value.substr(0, colon);
-  if (options.meeting_host.starts_with('[') && options.meeting_host.ends_with(']')) {
-    options.meeting_host = options.meeting_host.substr(1, options.meeting_host.size() - 2);
+  options.manual.host = given.value.substr(0, colon);
+  if (options.manual.host.starts_with('[') && options.manual.host.ends_with(']')) {
+    options.manual.host = options.manual.host.substr(1, options.manual.host.size() - 2);
   }
-  options.meeting_port = port.value_or(0);
+  options.manual.port = port.value_or(0);
   // The next one is MASTER_PORT.
-  if (options.meeting_host.empty() || options.meeting_port == 0 || options.meeting_port == 65535) {
+  if (options.manual.host.empty() || options.manual.port == 0 || options.manual.port == 65535) {
     throw InvalidArgumentError(given.written + ": '" + given.value + "': expected HOST:PORT");
   }
 }
@@ -158,16 +166,16 @@ const std::vector<OptionRow> kOptions = {
      "what starts the agents of other machines: ssh, slurm (srun), exec:CMD, which is run as CMD "
      "HOST PROGRAM..., or none: start the lines that are printed; default: ssh, or what belongs to "
      "the scheduler that chose the machines"},
-    {kMpi, "key-file", "FILE", store<&Options::key_file>,
+    {kMpi, "key-file", "FILE", take_key_file,
      "the job's key, made there if there is none; for --launcher none and --nnodes"},
-    {kNodes, "nnodes", "N", take_count<&Options::nodes, 1>, "machines; default: 1"},
-    {kNodes, "node-rank,node_rank", "K", take_count<&Options::node_rank, 0>,
+    {kNodes, "nnodes", "N", take_count<&ManualStart::nodes, 1>, "machines; default: 1"},
+    {kNodes, "node-rank,node_rank", "K", take_count<&ManualStart::node_rank, 0>,
      "number of this machine, from 0"},
-    {kNodes, "nproc-per-node,nproc_per_node", "M", take_count<&Options::ranks_per_node, 1>,
+    {kNodes, "nproc-per-node,nproc_per_node", "M", take_count<&ManualStart::ranks_per_node, 1>,
      "ranks of each; default: 1"},
     {kNodes, "rdzv-endpoint,rdzv_endpoint", "HOST[:PORT]", take_endpoint,
      "machine 0, where the ranks meet (port 29400); the port after it is MASTER_PORT"},
-    {kNodes, "standalone", "", store<&Options::standalone>, "this machine only"},
+    {kNodes, "standalone", "", take_standalone, "this machine only"},
     {kMpi, "controller", "NAME", "HOROVOD_CONTROLLER",
      "auto, mpi: started by mpirun, or gloo: without MPI", "controller"},
     {kMpi, "mpi", "", "HOROVOD_CONTROLLER=mpi", "the same as --controller mpi"},

@@ -104,28 +104,27 @@ void use_scheduler(Options& options, const Environment& environment) {
   }
 }
 
-bool has_nodes(const Options& options) {
-  return options.standalone || options.nodes != 0 || options.ranks_per_node != 0 ||
-         options.node_rank >= 0 || !options.meeting_host.empty();
+bool has_nodes(const ManualStart& manual) {
+  return manual.standalone || manual.nodes != 0 || manual.ranks_per_node != 0 ||
+         manual.node_rank >= 0 || !manual.host.empty();
 }
 
 void use_nodes(Options& options) {
+  ManualStart& manual = options.manual;
   const auto refuse = [](const std::string& why) { throw InvalidArgumentError(why); };
   if (options.np != 0 || !options.hosts.empty() || !options.launcher.empty()) {
     refuse(
         "-np, -H and --launcher are for one hvdrun that starts all ranks, --nnodes and "
         "--nproc-per-node for one on each machine; give one or the other");
   }
-  options.nodes = std::max(1, options.nodes);
-  options.np = options.nodes * std::max(1, options.ranks_per_node);
-  if (options.nodes == 1) return;
-  const std::string all = "--nnodes " + std::to_string(options.nodes) + ": ";
-  if (options.standalone) refuse(all + "--standalone means one machine");
-  if (options.meeting_host.empty()) {
-    refuse(all + "needs --rdzv-endpoint HOST:PORT, where the ranks meet");
-  }
-  if (options.node_rank < 0 || options.node_rank >= options.nodes) {
-    refuse(all + "needs --node-rank, 0 to " + std::to_string(options.nodes - 1));
+  manual.nodes = std::max(1, manual.nodes);
+  options.np = manual.nodes * std::max(1, manual.ranks_per_node);
+  if (manual.nodes == 1) return;
+  const std::string all = "--nnodes " + std::to_string(manual.nodes) + ": ";
+  if (manual.standalone) refuse(all + "--standalone means one machine");
+  if (manual.host.empty()) refuse(all + "needs --rdzv-endpoint HOST:PORT, where the ranks meet");
+  if (manual.node_rank < 0 || manual.node_rank >= manual.nodes) {
+    refuse(all + "needs --node-rank, 0 to " + std::to_string(manual.nodes - 1));
   }
 }
 
@@ -162,7 +161,7 @@ void check(const Options& options) {
     throw InvalidArgumentError("no program given; hvdrun -np " + std::to_string(options.np) +
                                " needs one after its options, such as python train.py");
   }
-  if (options.launcher == "none" && options.key_file.empty()) {
+  if (options.launcher == "none" && options.manual.key_file.empty()) {
     throw InvalidArgumentError(
         "--launcher none: needs --key-file FILE, a file that the agents of all machines can read");
   }
@@ -236,7 +235,7 @@ Options parse_options(std::span<const std::string> arguments, const Environment&
   const bool only_tells = options.help || options.help_all || options.help_settings ||
                           options.version || options.check_build;
   if (only_tells) return options;
-  has_nodes(options) ? use_nodes(options) : use_scheduler(options, environment);
+  has_nodes(options.manual) ? use_nodes(options) : use_scheduler(options, environment);
   check(options);
   return options;
 }

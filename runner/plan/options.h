@@ -20,6 +20,18 @@ struct ChosenSetting {
   std::string source;  // "hvdrun --cycle-time-ms", "job.yaml:3"
 };
 
+// Where somebody else starts the agents, or an hvdrun on each of `nodes` machines, which starts its
+// share of np ranks (torchrun's words).
+struct ManualStart {
+  std::string key_file;  // of the job's key; empty = one is drawn, or there is none (nodes)
+  int nodes = 0;         // 0 = not given
+  int node_rank = -1;
+  int ranks_per_node = 0;
+  bool standalone = false;
+  std::string host;  // where the ranks of all nodes meet
+  std::uint16_t port = 0;
+};
+
 // What the user asked hvdrun for.
 struct Options {
   int np = 0;                    // number of ranks
@@ -31,14 +43,7 @@ struct Options {
   int ssh_port = 0;                               // 0 = ssh's own default
   std::string ssh_identity;                       // empty = ssh's own default
   std::string launcher;  // of agents: "ssh", "slurm", "exec:CMD", "none"; empty = default
-  std::string key_file;  // of the job's key; empty = one is drawn, or there is none (nodes)
-  // torchrun's words: an hvdrun on each of `nodes` machines starts its share of np ranks.
-  int nodes = 0;  // 0 = not given
-  int node_rank = -1;
-  int ranks_per_node = 0;
-  bool standalone = false;
-  std::string meeting_host;
-  std::uint16_t meeting_port = 0;
+  ManualStart manual;
   std::vector<std::string> mpi_args;
   std::vector<std::string> binding_args;  // empty = ranks are not tied to cores
   bool verbose = false;

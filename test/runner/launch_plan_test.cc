@@ -265,7 +265,7 @@ TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {
 TEST(LaunchPlan, LeavesAllAgentsToOthersIfThatIsAskedFor) {
   Options options = ranks(2, {{"node1", 1}, {"node2", 1}});
   options.launcher = "none";
-  options.key_file = "/k";
+  options.manual.key_file = "/k";
   const LaunchPlan plan = whole_plan(options, two_cores());
   EXPECT_THAT(plan.commands, IsEmpty());
   ASSERT_EQ(plan.by_hand.size(), 2u);
@@ -276,10 +276,10 @@ TEST(LaunchPlan, LeavesAllAgentsToOthersIfThatIsAskedFor) {
 
 TEST(LaunchPlan, StartsItsShareOfAJobOfSeveralNodes) {
   Options options = ranks(4);
-  options.nodes = 2;
-  options.node_rank = 1;
-  options.meeting_host = "node1";
-  options.meeting_port = 29400;
+  options.manual.nodes = 2;
+  options.manual.node_rank = 1;
+  options.manual.host = "node1";
+  options.manual.port = 29400;
   const LaunchPlan plan = whole_plan(options, two_cores());
   EXPECT_FALSE(plan.remote);
   EXPECT_THAT(plan.agents, ElementsAre(ElementsAre(2, 3)));
@@ -289,7 +289,7 @@ TEST(LaunchPlan, StartsItsShareOfAJobOfSeveralNodes) {
                                            Pair("MASTER_PORT", "29401"),
                                            Pair("HVD_RENDEZVOUS", "tcp://node1:29400")}));
   EXPECT_FALSE(last.contains("HVD_RENDEZVOUS_KEY"));
-  options.key_file = "/k";
+  options.manual.key_file = "/k";
   EXPECT_EQ(whole_plan(options, two_cores()).meeting->key, "key");
   EXPECT_THROW(starts_by_mpirun(with_controller(options, "mpi"), two_cores()), UnsupportedError);
 }

@@ -388,10 +388,10 @@ TEST(TorchrunsWords, GiveRanksPlaceAndMeetingPoint) {
   const Options two = parse_options(Words{"--nnodes=2", "--node_rank=1", "--nproc_per_node=4",
                                           "--rdzv-endpoint", "[fd00::1]:29500", "x"});
   EXPECT_EQ(two.np, 8);
-  EXPECT_EQ(two.node_rank, 1);
-  EXPECT_EQ(two.meeting_host, "fd00::1");
-  EXPECT_EQ(two.meeting_port, 29500);
-  EXPECT_EQ(parse_options(Words{"--nnodes", "1", "--rdzv-endpoint", "a", "x"}).meeting_port, 29400);
+  EXPECT_EQ(two.manual.node_rank, 1);
+  EXPECT_EQ(two.manual.host, "fd00::1");
+  EXPECT_EQ(two.manual.port, 29500);
+  EXPECT_EQ(parse_options(Words{"--nnodes", "1", "--rdzv-endpoint", "a", "x"}).manual.port, 29400);
   EXPECT_THAT(refusal({"--nnodes", "2", "x"}), HasSubstr("needs --rdzv-endpoint"));
   EXPECT_THAT(refusal({"--nnodes", "2", "--rdzv-endpoint", "a", "x"}),
               HasSubstr("needs --node-rank, 0 to 1"));

@@ -56,8 +56,12 @@ class Hosts:
 
     def run(self, letter, source):
         """What the program prints there, without an engine."""
-        return subprocess.run(["bash", TOOL, "on", self.name, letter, sys.executable, "-c", source],
-                              text=True, check=True, stdout=subprocess.PIPE).stdout
+        return self.command(letter, sys.executable, "-c", source)
+
+    def command(self, letter, *words):
+        """What the command prints there."""
+        return subprocess.run(["bash", TOOL, "on", self.name, letter, *words], text=True,
+                              check=True, stdout=subprocess.PIPE).stdout
 
     def outputs(self, *started):
         return [process.communicate(timeout=120)[0] for process in started]
@@ -105,6 +109,19 @@ PLACES = {
                             "HVD_PORT_RANGE": "20000-20009"},
     "advertised": lambda hosts: {"HVD_RENDEZVOUS": f"file://{hosts.folder}/meeting"},
 }
+
+
+def test_a_name_that_is_loopback_on_its_own_host_is_listened_for_there(hosts):
+    """As Debian writes it into /etc/hosts. HOROVOD_GLOO_IFACE does not list that address."""
+    file = hosts.folder / "hosts"
+    file.write_text(f"127.0.1.1 {hosts.host('a')}\n")
+    hosts.command("a", "mount", "--bind", file, "/etc/hosts")
+    try:
+        outputs = hosts.outputs(*(hosts.start(letter, rank, 3, HOROVOD_GLOO_IFACE="eth0", **KEY)
+                                  for rank, letter in enumerate("aab")))
+    finally:
+        hosts.command("a", "umount", "/etc/hosts")
+    expect_met(hosts, *outputs)
 
 
 @pytest.mark.parametrize("place", PLACES)

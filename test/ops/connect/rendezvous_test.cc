@@ -316,6 +316,17 @@ TEST(RendezvousOverTcp, ANameIsListenedForOnAllInterfaces) {
   expect_a_meeting(*host, {MeetingPoint::Kind::kTcp, "127.0.0.1", point.port});
 }
 
+// Others that connect there would reach the program, though rank 0 could listen at ::1.
+TEST(RendezvousOverTcp, APortThatIsTakenAtOneAddressIsAnError) {
+  const TcpListener other = listen_on("0.0.0.0");
+  const MeetingPoint point{MeetingPoint::Kind::kTcp, host_name(), other.at.port};
+  const Status status = status_of([&] { attend({point, 0, 2, kKey}, in(kSoon)); });
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr(":" + std::to_string(point.port) + ": Address already in use"),
+                    HasSubstr("HVD_RENDEZVOUS=tcp://host:port")));
+}
+
 TEST(RendezvousServer, GarbageAndCutMessagesDoNotDisturbIt) {
   const MeetingPoint point = tcp_point();
   const auto host = attend({point, 0, 2, kKey}, in(kPlenty));

@@ -19,6 +19,7 @@ using std::chrono::seconds;
 
 constexpr Duration kUnauthenticatedLimit =
     seconds(5);  // from the connection to the end of the handshake
+constexpr Duration kReasonLimit = milliseconds(500);  // see data_ended()
 constexpr Duration kListenPause = milliseconds(100);  // without descriptors
 constexpr std::size_t kBufferBytes = 64 << 10;
 constexpr int kReadsInARow = 16;  // then it is another link's turn
@@ -78,6 +79,11 @@ bool TcpNetwork::serve() {
     const auto found = links_.find(id);
     if (found != links_.end() && now >= found->second.deadline) broken(id, "no answer");
   }
+  std::vector<Rank> ended;
+  for (const auto& [rank, limit] : ending_) {
+    if (now >= limit) ended.push_back(rank);
+  }
+  for (const Rank rank : ended) lose(rank, peer(rank).why);
   std::vector<Target> targets;
   for (const auto& [target, opening] : opening_) targets.push_back(target);
   for (const Target& target : targets) {
@@ -94,6 +100,7 @@ bool TcpNetwork::serve() {
 
 TimePoint TcpNetwork::next_deadline() const {
   TimePoint deadline = listen_again_;
+  for (const auto& [rank, limit] : ending_) deadline = std::min(deadline, limit);
   for (const Id id : unsettled_) deadline = std::min(deadline, links_.at(id).deadline);
   for (const auto& [target, opening] : opening_) {
     deadline = std::min({deadline, opening.retry_at, opening.give_up});
@@ -259,6 +266,13 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   }
 }
 
+void TcpNetwork::data_ended(Rank rank, const std::string& why) {
+  Peer& other = peer(rank);
+  if (other.lost || !ending_.emplace(rank, Clock::now() + kReasonLimit).second) return;
+  other.why = placement_.described(rank) + " is gone: its connection for tensors " +
+              (why.empty() ? "closed" : "broke (" + why + ")");
+}
+
 // The link that tells is closed already.
 void TcpNetwork::lose(Rank rank, const std::string& why) {
   Peer& other = peer(rank);
@@ -278,6 +292,7 @@ void TcpNetwork::lose(Rank rank, const std::string& why) {
   for (const Id id : ids) close(id);
   opening_.erase({rank, HandshakeService::kControl});
   opening_.erase({rank, HandshakeService::kData});
+  ending_.erase(rank);
   other.waiting.clear();
   data_.push_back({rank, false, {}, other.why});
   // Of one that left in order only its data is missed.

@@ -57,3 +57,15 @@ def test_two_hosts_learn_the_digits_with_the_bits_of_one(hosts, tmp_path):
         assert "parameters equal on all ranks" in outputs[0]
         results.append([(folder / name).read_bytes() for name in ("digits.safetensors", "losses.json")])
     assert results[0] == results[1]
+
+
+@pytest.mark.full
+def test_the_scaling_table_has_a_row_for_each_way(tmp_path):
+    done = subprocess.run(["bash", EXAMPLES / "scaling_table.sh", "--synthetic", "--examples", "16", "--batch-size", "8",
+                           "--epochs", "1"], text=True, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=240, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    assert done.returncode == 0, done.stdout
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
+    assert [row[0].split(" (")[0] for row in rows] == ["one process", "two threads", "two ranks on one host", "two hosts"]
+    for _, epoch, batch, speed in rows:
+        assert float(batch) == pytest.approx(float(epoch) * 1000 / 2, rel=0.05) and int(speed) > 0

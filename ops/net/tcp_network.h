@@ -131,8 +131,6 @@ class TcpNetwork {
   Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
   void accept_all(const TcpListener& listener);
-  // Whether connections are taken.
-  void listen(bool on);
   Link& add(TcpDescriptor socket, Stage stage, const Target& target, Duration limit);
   void watch(Link& link, bool is_new);
   void close(Id id);

@@ -14,10 +14,43 @@ import pytest
 from hosts import Hosts
 
 PROGRAM = """
+import numpy as np
 import horovod_cpp as hvd
+from horovod_cpp import nn
+
+equal = np.testing.assert_array_equal
+
+def check_collectives(rank, size):
+    for count in (1, 100_000):
+        equal(hvd.allreduce(np.full(count, rank + 1, np.float32), hvd.Sum), size * (size + 1) / 2)
+    equal(hvd.allgather(np.full(rank + 1, rank)), np.repeat(range(size), range(1, size + 1)))
+    equal(hvd.broadcast(np.array([rank + 5.0]), 1), 6)
+    equal(hvd.alltoall(np.arange(size) + 10 * rank), 10 * np.arange(size) + rank)
+    got = np.zeros(100_000)
+    transfers = [hvd.isend(np.full(100_000, float(rank)), (rank + 1) % size), hvd.irecv(got, (rank - 1) % size)]
+    for transfer in transfers:
+        hvd.synchronize(transfer)
+    equal(got, (rank - 1) % size)
+    ends = hvd.add_process_set([0, size - 1])
+    if ends.included():
+        equal(hvd.allreduce(np.full(10, rank), hvd.Sum, process_set=ends), size - 1)
+    hvd.remove_process_set(ends)
+
+def check_training(rank, size):
+    model = nn.Linear(1, 1, bias=False)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(hvd.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+    before = model.weight.numpy().copy()
+    hvd.mean(model(hvd.tensor(np.full((1, 1), rank + 1, np.float32)))).backward()
+    optimizer.step()
+    equal(model.weight.numpy(), before - np.float32((size + 1) / 2))
+
 try:
     hvd.init()
+    check_collectives(hvd.rank(), hvd.size())
+    check_training(hvd.rank(), hvd.size())
     print("met", hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), flush=True)
+    hvd.shutdown()
 except hvd.Error as error:
     print(type(error).__name__, error, flush=True)
 """
@@ -89,7 +122,8 @@ def hosts(made_hosts, tmp_path):
 
 
 def expect_met(outputs, letters="ab"):
-    """Those of ranks 0, 1, ... on these hosts: each knows its place there and in the job."""
+    """Those of ranks 0, 1, ... on these hosts: each knows its place there and in the job, and has
+    computed what it should."""
     for rank, (letter, output) in enumerate(zip(letters, outputs, strict=True)):
         place = f"{rank} {len(letters)} {letters[:rank].count(letter)} {letters.count(letter)}"
         assert re.search(f"^met {place}$", output, re.MULTILINE), output

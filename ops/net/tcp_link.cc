@@ -161,7 +161,9 @@ std::optional<Duration> TcpLink::poll_interval(bool restless) const {
   return TcpControlPlane::kPollInterval;
 }
 
+// One operation's question moves the bytes of all: another one may have been asked before that.
 std::optional<Duration> TcpLink::prepare_sleep(bool restless) {
+  if (std::exchange(moved_, false)) return Duration::zero();
   if (!poll_interval(restless)) return std::nullopt;
   for (Rank r = 0; r < size(); ++r) watch(peer(r), r);
   plane_.arm(epoll_.get());
@@ -214,6 +216,7 @@ void TcpLink::write(Rank to) {
     other.outgoing.reset();
     plane_.data_broke(to, why);
   }
+  moved_ |= moved.value_or(true);
 }
 
 void TcpLink::read(Rank from, bool is_over) {
@@ -227,6 +230,7 @@ void TcpLink::read(Rank from, bool is_over) {
     other.end = error.what();
     plane_.data_broke(from, error.what());
   }
+  moved_ |= moved.value_or(true);
   for (Bytes& note : std::exchange(other.receives.notes(), {})) {
     notes_.push_back({from, std::move(note)});
   }
@@ -243,6 +247,7 @@ void TcpLink::report_end_if_awaited(Rank from) {
 }
 
 void TcpLink::lose(Rank rank, std::string why) {
+  moved_ = true;
   Peer& other = peer(rank);
   other.lost = std::move(why);
   other.outgoing.reset();

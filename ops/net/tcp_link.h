@@ -88,6 +88,7 @@ class TcpLink final : public host::MessageLink {
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
   std::deque<Message> notes_;
   int work_ = 0;
+  bool moved_ = false;  // something, since the last prepare_sleep()
   TimePoint last_looked_;
 };
 

@@ -27,7 +27,7 @@ constexpr int kAcceptsInARow = 64;
 constexpr std::uint64_t kListener = std::uint64_t{1} << 63;  // in epoll, before a listener's place
 
 // Whether connections are taken.
-void listen(int epoll, const std::vector<TcpListener>& listeners, bool on) {
+void accept_connections(int epoll, const std::vector<TcpListener>& listeners, bool on) {
   for (std::size_t i = 0; i < listeners.size(); ++i) {
     epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
     epoll_ctl(epoll, EPOLL_CTL_MOD, listeners[i].socket.get(), &event);
@@ -81,7 +81,7 @@ bool TcpNetwork::serve() {
   const TimePoint now = Clock::now();
   if (now >= listen_again_) {
     listen_again_ = TimePoint::max();
-    listen(epoll_.get(), listeners_, true);
+    accept_connections(epoll_.get(), listeners_, true);
   }
   for (const Id id : std::vector<Id>(unsettled_.begin(), unsettled_.end())) {
     const auto found = links_.find(id);
@@ -121,7 +121,7 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
     TcpDescriptor socket = accept_from(listener.socket.get(), link_timeout_);
     if (!socket) {
       if (!is_out_of_descriptors(errno)) return;
-      listen(epoll_.get(), listeners_, false);
+      accept_connections(epoll_.get(), listeners_, false);
       listen_again_ = Clock::now() + kListenPause;
       return;
     }

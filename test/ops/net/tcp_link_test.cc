@@ -327,6 +327,26 @@ TEST_F(TcpLinks, RingWhoSleeps) {
   }
 }
 
+// The bytes are here already: nothing would ring.
+TEST_F(TcpLinks, KeepARankAwakeForWhatTheQuestionOfAnotherOperationRead) {
+  const Bytes data = numbered(100);
+  Bytes received[2] = {Bytes(data.size()), Bytes(data.size())};
+  const auto first = links_[1]->messages();
+  const auto second = links_[1]->messages();
+  links_[1]->begin_work();
+  first->receive(0, {1, 0, 0}, received[0]);
+  second->receive(0, {1, 1, 0}, received[1]);
+  const auto sends = links_[0]->messages();
+  for (std::uint64_t number : {0, 1}) sends->send(1, {1, number, 0}, data);
+  EXPECT_TRUE(until([&] { return sends->arrived(); }));
+  EXPECT_TRUE(until([&] { return first->arrived(); }));
+  EXPECT_EQ(links_[1]->prepare_sleep(false), Duration::zero());
+  arrive(*second, *sends);
+  while (links_[1]->prepare_sleep(false)) {
+  }
+  links_[1]->end_work();
+}
+
 // Rank 0 has a link; rank 1 is what a test makes of it.
 class TcpLinkPeers : public testing::Test {
  protected:

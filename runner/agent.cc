@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstring>
 #include <list>
+#include <optional>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/status.h"
@@ -24,14 +26,36 @@ namespace {
 
 constexpr Duration kTell = std::chrono::seconds(2);  // hvdrun's time to hang up when it is to end
 
-// Of this agent: mpirun starts one per rank, with this variable.
-int number_from(std::span<const std::string> arguments, const Environment& environment) {
-  const std::string text =
-      arguments.empty() ? value_of(environment, "OMPI_COMM_WORLD_RANK").value_or("") : arguments[0];
-  const auto number = parse_number<int>(text);
-  if (number && *number >= 0) return *number;
+// What comes after "agent": hvdrun gives a number, people also where it is. mpirun, which starts
+// one agent per rank, gives none.
+struct AgentWords {
+  int number = kAnyNumber;
+  std::string driver;  // "" = as hvdrun or mpirun says it
+  std::string key_file;
+};
+
+AgentWords read_words(std::span<const std::string> arguments, const Environment& environment) {
+  AgentWords words;
+  const auto rank = value_of(environment, "OMPI_COMM_WORLD_RANK");
+  std::optional<int> number = parse_number<int>(rank.value_or(""));
+  bool good = true;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool is_driver = arguments[i] == "--driver";
+    if (is_driver || arguments[i] == "--key-file") {
+      (is_driver ? words.driver : words.key_file) = i + 1 < arguments.size() ? arguments[++i] : "";
+    } else {
+      number = parse_number<int>(arguments[i]);
+      good = good && number && *number >= 0;
+    }
+  }
+  if (number) words.number = *number;
+  if (good && words.driver.empty() == words.key_file.empty() && (number || !words.driver.empty())) {
+    return words;
+  }
   throw InvalidArgumentError(
-      "--agent is for mpirun's and hvdrun's use; start hvdrun -np N program");
+      "hvdrun agent: expected [NUMBER] --driver HOST:PORT --key-file FILE, as hvdrun --launcher "
+      "none "
+      "prints it");
 }
 
 // What follows is left for the program of rank 0 to read.
@@ -41,13 +65,26 @@ std::string read_line(int fd) {
   return line;
 }
 
+// Where hvdrun is: as somebody typed it, in mpirun's environment, or on standard input.
+AgentAddress find_hvdrun(const AgentWords& words, const Environment& environment) {
+  if (words.driver.empty()) {
+    const auto given = value_of(environment, kAgentVariable);
+    return parse_agent_address(given ? *given : read_line(STDIN_FILENO));
+  }
+  AgentAddress to = parse_agent_address(read_key_file(words.key_file, false) + " " + words.driver);
+  for (const TcpAddress& each : std::exchange(to.endpoints, {})) {
+    for (const std::string& host : resolve(each.host)) to.endpoints.push_back({host, each.port});
+  }
+  return to;
+}
+
 class Agent {
  public:
-  Agent(int number, Environment environment, UniqueFd lifeline);
+  Agent(const AgentWords& words, Environment environment, UniqueFd lifeline);
   int run();
 
  private:
-  Connection call(int number);
+  Connection call(const AgentWords& words);
   bool finished() const;
   TimePoint wakes_at() const;
   void turn();
@@ -67,23 +104,23 @@ class Agent {
   bool was_heard_ = true;                  // hvdrun was there until all was said
 };
 
-Agent::Agent(int number, Environment environment, UniqueFd lifeline)
+Agent::Agent(const AgentWords& words, Environment environment, UniqueFd lifeline)
     : environment_(std::move(environment)),
       lifeline_(std::move(lifeline)),
       signals_(watch_signals()) {
-  hvdrun_ = call(number);
-  const TcpListener one = listen_on("127.0.0.1");  // together, so that they differ
-  const TcpListener other = listen_on("127.0.0.1");
+  hvdrun_ = call(words);
+  const PortRange ports = port_range(environment_);
+  const TcpListener one = listen_on("127.0.0.1", ports);  // together, so that they differ
+  const TcpListener other = listen_on("127.0.0.1", ports);
   hvdrun_.say(Hello{host_name(), boot_id(), one.at.port, other.at.port});
 }
 
-Connection Agent::call(int number) {
-  const auto given = value_of(environment_, kAgentVariable);  // by mpirun
-  const AgentAddress to = parse_agent_address(given ? *given : read_line(STDIN_FILENO));
+Connection Agent::call(const AgentWords& words) {
+  const AgentAddress to = find_hvdrun(words, environment_);
   environment_.erase(kAgentVariable);  // programs have no use for it
   const std::array endings = {signals_.get(), lifeline_.get()};
   return call_launcher({.to = to,
-                        .number = number,
+                        .number = words.number,
                         .give_up = Clock::now() + start_timeout(environment_),
                         .link_timeout = link_timeout(environment_),
                         .endings = endings});
@@ -197,7 +234,7 @@ void Agent::pass_on(int signal) {
 
 int run_agent(std::span<const std::string> arguments) {
   const Environment environment = current_environment();
-  const int number = number_from(arguments, environment);
+  const AgentWords words = read_words(arguments, environment);
   // Two processes: mpirun ends the one that it started with SIGTERM and SIGKILL a second later. The
   // other, in a session of its own, notices that and still gives the programs their whole grace.
   Pipe lifeline = make_pipe();
@@ -207,7 +244,7 @@ int run_agent(std::span<const std::string> arguments) {
   if (pid == 0) {
     setsid();
     lifeline.write_end.reset();
-    return Agent(number, environment, std::move(lifeline.read_end)).run();
+    return Agent(words, environment, std::move(lifeline.read_end)).run();
   }
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {

@@ -9,7 +9,10 @@
 namespace hvd::runner {
 namespace {
 
-constexpr Duration kAskEvery = std::chrono::seconds(30);  // clocks drift apart
+// Clocks drift apart, and who has not answered four times is taken for lost.
+Duration ask_interval(Duration link_timeout) {
+  return std::min<Duration>(std::chrono::seconds(30), link_timeout / 4);
+}
 
 }  // namespace
 
@@ -34,25 +37,34 @@ bool Agents::Peer::done() const {
 }
 
 bool Agents::expects(int number) const {
+  if (number == kAnyNumber) return !missing().empty();
   return number >= 0 && std::cmp_less(number, came_.size()) &&
          !came_[static_cast<std::size_t>(number)];
 }
 
 void Agents::welcome(Reception::Agent agent, TimePoint now) {
   if (!expects(agent.number)) return;  // two came with one number at once: the first is it
-  const auto number = static_cast<std::size_t>(agent.number);
+  const auto first_left = std::find(came_.begin(), came_.end(), false) - came_.begin();
+  const auto number =
+      static_cast<std::size_t>(agent.number == kAnyNumber ? first_left : agent.number);
   came_[number] = true;
   Peer& peer = peers_.emplace_back();
   peer.connection = std::move(agent.connection);
-  peer.number = agent.number;
+  peer.number = static_cast<int>(number);
   for (const int rank : ranks_[number]) peer.ranks.push_back({.number = rank});
   if (stop_signal_ != 0) peer.connection.say(Stop{stop_signal_});
   peer.connection.say(ClockQuestion{now});
-  ask_at_ = std::min(ask_at_, now + kAskEvery);
+  ask_at_ = std::min(ask_at_, now + ask_interval(link_timeout_));
 }
 
 bool Agents::any_came() const {
   return std::find(came_.begin(), came_.end(), true) != came_.end();
+}
+
+std::size_t Agents::ranks() const {
+  std::size_t count = 0;
+  for (const std::vector<int>& of_agent : ranks_) count += of_agent.size();
+  return count;
 }
 
 std::vector<int> Agents::missing() const {
@@ -99,18 +111,22 @@ std::vector<AgentEvent> Agents::serve(std::span<const pollfd> polls, TimePoint n
         alive = peer.connection.receive();
       }
       while (const auto message = peer.connection ? peer.connection.next() : std::nullopt) {
+        peer.silent = {};
         handle(peer, *message, now, events);
       }
     } catch (const PeerLostError&) {
       alive = false;  // an agent of another version
     }
-    if (alive) continue;
+    if (alive && peer.silent < link_timeout_) continue;
+    const auto quiet = std::chrono::ceil<std::chrono::milliseconds>(peer.silent);
     for (const Rank& rank : peer.ranks) {
       if (!rank.ended) {
         events.emplace_back(RankEnd{rank.number,
                                     peer.host,
                                     now,
-                                    {.kind = EndKind::kLost, .was_stopped = stop_signal_ != 0}});
+                                    {.kind = EndKind::kLost,
+                                     .value = alive ? static_cast<int>(quiet.count()) : 0,
+                                     .was_stopped = stop_signal_ != 0}});
       }
       if (!rank.done) events.emplace_back(RankDone{rank.number});
     }
@@ -190,8 +206,11 @@ void Agents::pass_on(int signal) {
 }
 
 void Agents::tick(TimePoint now) {
+  // In what is longer, hvdrun itself was stopped (Ctrl-Z) or got no processor.
+  const Duration passed = std::min(now - std::exchange(ticked_, now), ask_interval(link_timeout_));
+  for (Peer& peer : peers_) peer.silent += passed;
   if (now < ask_at_) return;
-  ask_at_ = peers_.empty() ? TimePoint::max() : now + kAskEvery;
+  ask_at_ = peers_.empty() ? TimePoint::max() : now + ask_interval(link_timeout_);
   for (Peer& peer : peers_) peer.connection.say(ClockQuestion{now});
 }
 

@@ -31,13 +31,20 @@ using AgentEvent = std::variant<RankOutput, RankEnd, RankDone>;
 // hvdrun's side of the agents that have proven to be of this job. Not thread-safe.
 class Agents {
  public:
-  // `ranks`: of each agent, by its number.
-  explicit Agents(std::vector<std::vector<int>> ranks)
-      : ranks_(std::move(ranks)), came_(ranks_.size(), false), facts_(ranks_.size()) {}
+  // `ranks`: of each agent, by its number. An agent that does not answer for `link_timeout`, in
+  // which hvdrun itself ran, is taken for lost.
+  Agents(std::vector<std::vector<int>> ranks, Duration link_timeout)
+      : ranks_(std::move(ranks)),
+        link_timeout_(link_timeout),
+        came_(ranks_.size(), false),
+        facts_(ranks_.size()) {}
 
+  // kAnyNumber: whether any number is left.
   bool expects(int number) const;
   void welcome(Reception::Agent agent, TimePoint now);
   bool any_came() const;
+  std::size_t ranks() const;
+  int first_rank() const { return ranks_[0][0]; }
   std::vector<int> missing() const;  // ranks whose agents have not come
   // What they said of their hosts, by number, once all have come and programs may be started; else
   // empty.
@@ -80,6 +87,7 @@ class Agents {
     std::string host = "?";
     bool same_boot = false;
     ClockOffset clock;  // of the agent, seen from hvdrun
+    Duration silent{};  // while hvdrun ran
 
     // When it was `time` on the agent's clock; `now` at the latest.
     TimePoint here(TimePoint time, TimePoint now) const;
@@ -92,13 +100,15 @@ class Agents {
   void handle(Peer& peer, const Message& message, TimePoint now, std::vector<AgentEvent>& events);
 
   std::list<Peer> peers_;
-  std::vector<std::vector<int>> ranks_;          // by agent
+  std::vector<std::vector<int>> ranks_;  // by agent
+  Duration link_timeout_;
   std::vector<bool> came_;                       // by agent
   std::vector<std::optional<HostFacts>> facts_;  // by agent
   bool running_ = false;                         // programs were started
   int stop_signal_ = 0;                          // what agents were told; 0 = nothing yet
   std::vector<int> early_;                       // signals passed on before programs were started
   TimePoint ask_at_ = TimePoint::max();
+  TimePoint ticked_{};
 };
 
 }  // namespace hvd::runner

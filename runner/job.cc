@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
+#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -35,11 +35,13 @@ constexpr Duration kSurvivorsEnd = std::chrono::seconds(3);
 constexpr Duration kCauseEnds = std::chrono::seconds(10);
 // Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended.
 constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
+// Who was taken for lost may still have the output of what started it open.
+constexpr Duration kLauncherQuiet = std::chrono::milliseconds(500);
 constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
 // Of a reader that does not read, when the job was asked to end.
 constexpr Duration kReaderReads = std::chrono::seconds(2);
 constexpr std::size_t kReadOnce = 1 << 16;
-constexpr std::size_t kMostHeld = 1 << 18;  // bytes of mpirun's messages
+constexpr std::size_t kMostHeld = 1 << 18;  // bytes of a launcher's messages
 
 // Machines of which this one knows no address, and what to do; "" if there are none. Not before a
 // job fails to start: ssh may know machines by names of its own.
@@ -64,7 +66,7 @@ class Job {
   void admit(Reception::Agent agent);
   void note(const AgentEvent& event);
   void note_end(const RankEnd& end);
-  void relay_starter(Stream stream);
+  void relay_starter(std::size_t output);
   void release_held();
   void on_signal();
   void suspend();
@@ -73,6 +75,7 @@ class Job {
   void enforce_stop();
   void enforce_start();
   void print(int rank, Stream stream, std::string_view bytes);
+  bool all_ended() const { return ends_.size() == agents_.ranks(); }
   void say(const std::string& text) { writer_.write(Stream::kStderr, text); }
   void check_reader();
   int conclude();
@@ -94,13 +97,19 @@ class Job {
   TimePoint start_deadline_ = TimePoint::max();  // until all agents came
   std::string not_started_;                      // what to say about those who did not come
   RootProcesses roots_;
-  std::array<UniqueFd, 2> starter_output_;  // by stream
-  std::string held_;                        // what mpirun said while we may know better
+  std::vector<UniqueFd> starter_output_;  // of each command, by stream
+  std::map<int, std::string>
+      held_;  // what these said while we may know better, by printer's number
   int caught_signal_ = 0;
   TimePoint stop_at_ = TimePoint::max();  // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                   // what agents were told; 0 = nothing yet
   bool cut_short_ = false;                // ranks were told to end before they had
 };
+
+// Of the output of this command of the plan.
+int launcher_number(std::size_t command) {
+  return OutputPrinter::kLauncher - static_cast<int>(command);
+}
 
 // What to do about what ssh or a shell said.
 std::string launcher_advice(std::string_view said, const std::string& host, int code) {
@@ -119,13 +128,18 @@ Reception open_reception(const Options& options, const LaunchContext& context,
                          Reception::Expects expects) {
   const Environment environment = rank_environment(options, context);
   return {listening_addresses(may_be_remote(options, context), chosen_interfaces(environment)),
-          ranks_of_agents(options, context).size(), link_timeout(environment), std::move(expects)};
+          port_range(environment),
+          options.manual.key_file.empty() ? random_hex(64)
+                                          : read_key_file(options.manual.key_file, true),
+          ranks_of_agents(options, context).size(),
+          link_timeout(environment),
+          std::move(expects)};
 }
 
 Job::Job(const Options& options, const LaunchContext& context)
     : options_(options),
       signals_(watch_signals()),
-      agents_(ranks_of_agents(options, context)),
+      agents_(ranks_of_agents(options, context), link_timeout(rank_environment(options, context))),
       reception_(
           open_reception(options, context, [this](int rank) { return agents_.expects(rank); })),
       printer_(
@@ -140,7 +154,8 @@ Job::Job(const Options& options, const LaunchContext& context)
                       printer_.feed(ranks[0], Stream::kStderr, text, Clock::now());
                     }
                   }),
-      files_(options.output_folder, options.np),
+      files_(options.output_folder, options.np, agents_.first_rank(),
+             static_cast<int>(agents_.ranks())),
       plan_(make_launch_plan(options, context, to_string(reception_.address()),
                              "unix:hvdrun-" + random_hex(32))) {
   start();
@@ -155,17 +170,20 @@ void Job::start() {
       say("hvdrun: " + join_words(command.argv) + "\n");
     }
   }
+  for (std::size_t i = 0; i < plan_.commands.size(); ++i) {
+    const std::string& host = plan_.commands[i].host;
+    if (!host.empty()) printer_.name(launcher_number(i), "launcher " + host);
+  }
+  for (const LaunchCommand& each : plan_.by_hand) {
+    say("hvdrun: on " + each.host + ": " + join_words(each.argv) + "\n");
+  }
   Pipe in = make_pipe();
-  Pipe out = make_pipe();
-  Pipe err = make_pipe();
   // Agents that outlive who started them become our children, and we can reap them.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  roots_.start(plan_, in.read_end.get(), out.write_end.get(), err.write_end.get());
+  starter_output_ = roots_.start(plan_, in.read_end.get());
   start_deadline_ = Clock::now() + plan_.start_timeout;
   const std::string address = plan_.agent_address;
   stdin_.connect(std::move(in.write_end), address.empty() ? "" : address + "\n");
-  starter_output_ = {std::move(out.read_end), std::move(err.read_end)};
-  for (const UniqueFd& fd : starter_output_) set_nonblocking(fd.get());
 }
 
 // Once all agents are there: only then it is known which hosts they are on.
@@ -173,7 +191,9 @@ void Job::start_programs() {
   const std::vector<HostFacts> facts = agents_.facts();
   if (facts.empty() || stop_signal_ != 0) return;
   std::vector<Start> programs;
-  for (Environment& variables : rank_variables(plan_.agents, facts, plan_.meeting)) {
+  const bool by_nodes = !plan_.nodes.empty();
+  for (Environment& variables : rank_variables(by_nodes ? plan_.placed : plan_.agents,
+                                               by_nodes ? plan_.nodes : facts, plan_.meeting)) {
     variables.insert(plan_.exported.begin(), plan_.exported.end());
     std::vector<std::string> all;
     for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
@@ -184,6 +204,7 @@ void Job::start_programs() {
 
 std::string Job::starter() const {
   if (plan_.by_mpirun) return "mpirun";
+  if (roots_.none()) return "all agents";
   const LaunchCommand& command = plan_.commands[roots_.failed()];
   if (command.host.empty()) return "an agent of hvdrun";
   return "host " + command.host + ": " + command.argv[0];
@@ -196,24 +217,25 @@ int Job::run() {
 
 bool Job::finished() const {
   if (!roots_.ended()) return false;
-  const bool quiet = agents_.none() && !starter_output_[0] && !starter_output_[1];
-  return quiet || Clock::now() >= roots_.ended_at() + kLastWords;
+  if (roots_.none() && stop_signal_ == 0 && !agents_.missing().empty()) return false;
+  const bool silent = std::none_of(starter_output_.begin(), starter_output_.end(),
+                                   [](const UniqueFd& fd) { return static_cast<bool>(fd); });
+  return (silent && agents_.none()) ||
+         roots_.ended_for(Clock::now()) >= (agents_.none() ? kLauncherQuiet : kLastWords);
 }
 
 TimePoint Job::wakes_at() const {
   TimePoint until = Clock::now() + std::chrono::seconds(1);
-  if (roots_.ended()) until = std::min(until, roots_.ended_at() + kLastWords);
   return std::min({until, printer_.due(), tracebacks_.due(), stop_at_, roots_.next_deadline(),
                    start_deadline_, reception_.next_deadline(), agents_.next_deadline()});
 }
 
 void Job::turn() {
   const bool room = writer_.has_room();  // else the ranks and mpirun have to wait with their output
-  std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0},
-                               {writer_.changed(), POLLIN, 0},
-                               {room ? starter_output_[0].get() : -1, POLLIN, 0},
-                               {room ? starter_output_[1].get() : -1, POLLIN, 0},
-                               stdin_.wanted()};
+  std::vector<pollfd> polls = {
+      {signals_.get(), POLLIN, 0}, {writer_.changed(), POLLIN, 0}, stdin_.wanted()};
+  const std::size_t of_starters = polls.size();
+  for (const UniqueFd& fd : starter_output_) polls.push_back({room ? fd.get() : -1, POLLIN, 0});
   const std::size_t fixed = polls.size();
   agents_.add_polls(polls);
   const std::size_t known = polls.size();
@@ -226,12 +248,13 @@ void Job::turn() {
   }
   for (const AgentEvent& event : agents_.serve(all.subspan(fixed, known - fixed), now)) note(event);
   start_programs();
-  if (stop_signal_ != 0 || std::cmp_equal(ends_.size(), options_.np)) agents_.hang_up();
+  if (stop_signal_ != 0 || all_ended()) agents_.hang_up();
   agents_.tick(now);
   if (polls[1].revents != 0) writer_.acknowledge();
-  if (polls[2].revents != 0) relay_starter(Stream::kStdout);
-  if (polls[3].revents != 0) relay_starter(Stream::kStderr);
-  if (polls[4].revents != 0) stdin_.move();
+  if (polls[2].revents != 0) stdin_.move();
+  for (std::size_t i = of_starters; i < fixed; ++i) {
+    if (polls[i].revents != 0) relay_starter(i - of_starters);
+  }
   if (polls[0].revents != 0) on_signal();
   tracebacks_.flush_due(now);
   printer_.flush_due(now);
@@ -267,22 +290,26 @@ void Job::note_end(const RankEnd& end) {
   stop_at_ = std::min(stop_at_, limit);
 }
 
-void Job::relay_starter(Stream stream) {
-  UniqueFd& fd = starter_output_[static_cast<std::size_t>(stream)];
+void Job::relay_starter(std::size_t output) {
+  UniqueFd& fd = starter_output_[output];
+  const int number = launcher_number(output / 2);
   std::string bytes;
   if (!read_available(fd.get(), bytes, kReadOnce)) fd.reset();
   // About a job that does not start, or how it ended, mpirun has only guesses; we may know.
   const bool starting = !agents_.missing().empty();
   const bool ending = stop_signal_ != 0 || first_failure(ends_) != nullptr;
   if ((starting || ending) && !options_.verbose) {
-    held_.append(bytes, 0, kMostHeld - std::min(kMostHeld, held_.size()));
+    std::string& held = held_[number];
+    held.append(bytes, 0, kMostHeld - std::min(kMostHeld, held.size()));
   } else {
-    print(OutputPrinter::kLauncher, stream, bytes);
+    print(number, output % 2 == 0 ? Stream::kStdout : Stream::kStderr, bytes);
   }
 }
 
 void Job::release_held() {
-  print(OutputPrinter::kLauncher, Stream::kStderr, std::exchange(held_, {}));
+  for (const auto& [number, text] : std::exchange(held_, {})) {
+    print(number, Stream::kStderr, text);
+  }
 }
 
 void Job::on_signal() {
@@ -321,7 +348,7 @@ void Job::reap() {
 void Job::stop(int signal) {
   stop_at_ = TimePoint::max();
   if (stop_signal_ == 0) roots_.end_at(Clock::now() + kAgentsEnd);
-  cut_short_ |= std::cmp_less(ends_.size(), options_.np);
+  cut_short_ |= !all_ended();
   // Before the first agent is here only what we started can be told.
   if (!agents_.any_came() || signal == SIGKILL) roots_.end_at(Clock::now());
   stop_signal_ = signal;
@@ -337,7 +364,7 @@ void Job::enforce_stop() {
 void Job::enforce_start() {
   if (Clock::now() < start_deadline_) return;
   start_deadline_ = TimePoint::max();
-  if (stop_signal_ != 0 || roots_.ended()) return;
+  if (stop_signal_ != 0 || (roots_.ended() && !roots_.none())) return;
   not_started_ = "hvdrun: not started after " + seconds_text(plan_.start_timeout) + ": " +
                  name_ranks(agents_.missing()) + " of " + std::to_string(options_.np) + "; " +
                  (plan_.remote ? "can this machine reach theirs with ssh, and they this one? "
@@ -350,7 +377,7 @@ void Job::enforce_start() {
 void Job::print(int rank, Stream stream, std::string_view bytes) {
   const std::string trouble = files_.write(rank, stream, bytes);
   if (!trouble.empty()) say("hvdrun: " + trouble + "\n");
-  if (rank != OutputPrinter::kLauncher && stream == Stream::kStderr) {
+  if (rank > OutputPrinter::kLauncher && stream == Stream::kStderr) {
     tracebacks_.feed(rank, bytes, Clock::now());
   } else {
     printer_.feed(rank, stream, bytes, Clock::now());
@@ -389,11 +416,10 @@ int Job::verdict() {
     return 128 + caught_signal_;
   }
   // mpirun also fails for programs that did not finalize MPI, as none does after an engine's error.
-  const bool all_ended = std::cmp_equal(ends_.size(), options_.np);
-  if (all_ended && (roots_.exit_code() == 0 || !cut_short_)) return 0;
+  if (all_ended() && (roots_.exit_code() == 0 || !cut_short_)) return 0;
   if (roots_.exit_code() != 0) return report_start_failure();
   say("hvdrun: " + starter() + " ended, but only " + std::to_string(ends_.size()) + " of " +
-      std::to_string(options_.np) + " ranks said how they ended\n");
+      std::to_string(agents_.ranks()) + " ranks said how they ended\n");
   return 1;
 }
 
@@ -401,8 +427,9 @@ int Job::verdict() {
 int Job::report_start_failure() {
   const std::string advice = address_advice(options_.hosts);
   const bool hidden = !advice.empty() && !held_.empty();
-  const std::string& host = plan_.commands[roots_.failed()].host;
-  const std::string more = host.empty() ? "" : launcher_advice(held_, host, roots_.exit_code());
+  const std::string host = roots_.none() ? "" : plan_.commands[roots_.failed()].host;
+  const std::string& said = held_[launcher_number(roots_.failed())];
+  const std::string more = host.empty() ? "" : launcher_advice(said, host, roots_.exit_code());
   if (!hidden) release_held();
   printer_.finish();
   if (!not_started_.empty()) {

@@ -113,7 +113,7 @@ std::string requested_text(const Options& options) {
 }
 
 int run(std::span<const std::string> arguments) {
-  if (!arguments.empty() && arguments[0] == "--agent") return run_agent(arguments.subspan(1));
+  if (!arguments.empty() && arguments[0] == "agent") return run_agent(arguments.subspan(1));
   Options options;
   try {
     options = parse_options(arguments, current_environment());

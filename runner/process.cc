@@ -252,25 +252,33 @@ void StdinPump::move() {
   if (at_end_) to_.reset();
 }
 
-void RootProcesses::start(const LaunchPlan& plan, int in, int out, int err) {
+std::vector<UniqueFd> RootProcesses::start(const LaunchPlan& plan, int in) {
+  std::vector<UniqueFd> output;
   for (const LaunchCommand& command : plan.commands) {
     Pipe address = make_pipe();
     const std::string line = plan.agent_address + "\n";
     [[maybe_unused]] const auto fits = write(address.write_end.get(), line.data(), line.size());
     address.write_end.reset();
+    Pipe out = make_pipe();
+    Pipe err = make_pipe();
     const ChildStart child =
         start_child({.argv = command.argv,
                      .environment = command.environment,
                      .stdin_fd = running_.empty() ? in : address.read_end.get(),
-                     .stdout_fd = out,
-                     .stderr_fd = err,
+                     .stdout_fd = out.write_end.get(),
+                     .stderr_fd = err.write_end.get(),
                      .death_signal = SIGTERM});
     if (child.error != 0) {
       throw InternalError("could not start " + command.argv[0] + ": " + std::strerror(child.error));
     }
     running_.push_back(child.pid);
     sessions_.push_back(child.pid);
+    for (Pipe* pipe : {&out, &err}) {
+      set_nonblocking(pipe->read_end.get());
+      output.push_back(std::move(pipe->read_end));
+    }
   }
+  return output;
 }
 
 bool RootProcesses::note_end(pid_t pid, int status) {

@@ -80,25 +80,31 @@ class StdinPump {
   bool at_end_ = false;
 };
 
-// What hvdrun itself started: mpirun, or an agent a rank. When hvdrun dies they get SIGTERM.
+// What hvdrun itself started: mpirun, or what starts the agent of each host. When hvdrun dies they
+// get SIGTERM.
 class RootProcesses {
  public:
-  // The first one reads `in`, the others plan.agent_address; all write to `out` and `err`. Throws
-  // Error{kInternal} when one cannot be started.
-  void start(const LaunchPlan& plan, int in, int out, int err);
+  // The first one reads `in`, the others plan.agent_address. Returns the standard output and then
+  // the standard error of each, to be read without waiting. Throws Error{kInternal} when one cannot
+  // be started.
+  std::vector<UniqueFd> start(const LaunchPlan& plan, int in);
 
   // What waitpid() said; false if it is none of these.
   bool note_end(pid_t pid, int status);
   // All of them have ended.
   bool ended() const { return running_.empty(); }
   // All have ended, or one of them has failed.
-  bool over() const { return ended() || exit_code_ != 0; }
+  bool over() const { return (ended() && !sessions_.empty()) || exit_code_ != 0; }
+  // How long ago the last one ended; zero if it has not.
+  Duration ended_for(TimePoint now) const {
+    return ended() && !none() ? now - ended_at_ : Duration::zero();
+  }
+  // Nothing was started: somebody else starts the agents.
+  bool none() const { return sessions_.empty(); }
   // Of the first that failed, 128 + signal for a signal; 0 if none did.
   int exit_code() const { return exit_code_; }
   // What the first that failed was to start: the number of its command.
   std::size_t failed() const { return failed_; }
-  // When the last one ended.
-  TimePoint ended_at() const { return ended_at_; }
   // At `time` enforce_end() asks the process groups of those that still run to end, and kills them
   // a moment later.
   void end_at(TimePoint time) { next_blow_ = time; }

@@ -311,7 +311,7 @@ bool listen_at(TcpListener& listener) {
   // A port that an earlier job has just left.
   if (listener.at.port != 0) set(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   return bind(listener.socket.get(), &name.any, name.length) == 0 &&
-         listen(listener.socket.get(), SOMAXCONN) == 0;
+         ::listen(listener.socket.get(), SOMAXCONN) == 0;
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 #include "runner/link/connection.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "core/base/status.h"
@@ -141,6 +143,18 @@ bool advance(Handshake& handshake, TcpDescriptor& socket, Connection& made, std:
     made = Connection(std::move(socket), came.subspan(used));
   }
   return true;
+}
+
+std::string read_key_file(const std::string& path, bool make) {
+  if (make) {
+    const UniqueFd made(open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+    const std::string line = random_hex(64) + "\n";
+    if (made && write(made.get(), line.data(), line.size()) < 0) unlink(path.c_str());
+  }
+  std::ifstream file(path);
+  std::string key, more;
+  if (file >> key && !(file >> more)) return key;
+  throw InvalidArgumentError("--key-file: '" + path + "' cannot be read, or is not one word");
 }
 
 Connection call_launcher(const AgentCall& call) {

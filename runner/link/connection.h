@@ -19,6 +19,9 @@ namespace hvd::runner {
 // with their numbers.
 inline constexpr Handshake::Terms kTerms{HandshakeService::kRunner, 0, 0};
 
+// Of an agent that takes whatever number is left.
+inline constexpr int kAnyNumber = INT32_MAX;
+
 inline std::span<const std::byte> key_bytes(const AgentAddress& address) {
   return std::as_bytes(std::span(address.key));
 }
@@ -62,6 +65,10 @@ class Connection {
 // Takes what `socket` has for `handshake` and answers. False when the connection is over; `why` is
 // "" if the other end closed it in order. Once the handshake is done, the connection is in `made`.
 bool advance(Handshake& handshake, TcpDescriptor& socket, Connection& made, std::string& why);
+
+// The job's key in a file; with `make`, drawn and written there, for this user alone, where there
+// is none. Throws InvalidArgumentError naming --key-file and the file.
+std::string read_key_file(const std::string& path, bool make);
 
 struct AgentCall {
   AgentAddress to;

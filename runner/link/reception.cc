@@ -25,10 +25,10 @@ std::vector<std::string> listening_addresses(bool remote, const std::string& int
   return addresses;
 }
 
-Reception::Reception(std::span<const std::string> addresses, std::size_t agents,
-                     Duration link_timeout, Expects expects)
-    : listeners_(listen_on_each(addresses)),
-      address_{random_hex(64), {}},
+Reception::Reception(std::span<const std::string> addresses, PortRange ports, std::string key,
+                     std::size_t agents, Duration link_timeout, Expects expects)
+    : listeners_(listen_on_each(addresses, ports)),
+      address_{std::move(key), {}},
       most_(kMaxUnauthenticatedPeers + agents),
       link_timeout_(link_timeout),
       expects_(std::move(expects)) {

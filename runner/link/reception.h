@@ -38,10 +38,10 @@ class Reception {
   // Listens on a TCP port of each of `addresses`, except those that the system lets nobody listen
   // on; throws UnsupportedError if that is all of them. `link_timeout`: after which a connection to
   // a host that is gone breaks.
-  Reception(std::span<const std::string> addresses, std::size_t agents, Duration link_timeout,
-            Expects expects);
+  Reception(std::span<const std::string> addresses, PortRange ports, std::string key,
+            std::size_t agents, Duration link_timeout, Expects expects);
 
-  // Where agents find this hvdrun, with the key of this job, which is drawn anew.
+  // Where agents find this hvdrun, with the key of this job.
   const AgentAddress& address() const { return address_; }
 
   // What poll() should wait for, added to `polls`.

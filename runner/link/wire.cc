@@ -84,7 +84,9 @@ std::string to_string(const AgentAddress& address) {
 }
 
 AgentAddress parse_agent_address(std::string_view text) {
-  const InvalidArgumentError bad("HVDRUN_AGENT: expected 'key address:port,address:port'");
+  const InvalidArgumentError bad(
+      "agent: expected hvdrun's 'key address:port,address:port' on standard input, which a login "
+      "shell that reads it may have taken, or after --driver");
   const std::size_t blank = text.find(' ');
   if (blank == 0 || blank == std::string_view::npos) throw bad;
   AgentAddress address;

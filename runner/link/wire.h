@@ -85,7 +85,7 @@ struct Output {
 struct ProgramEnd {
   static constexpr MessageType kType = MessageType::kEnd;
   EndKind kind = EndKind::kExited;
-  std::int32_t value = 0;      // exit code, signal number or errno
+  std::int32_t value = 0;      // exit code, signal number or errno; kLost: ms without an answer
   bool was_stopped = false;    // told to stop before it ended
   bool after_loss = false;     // its job had ended because of another rank: loss_mark.h
   TimePoint time = {};         // on the agent's clock

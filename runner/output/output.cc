@@ -35,10 +35,6 @@ constexpr std::size_t kLongestWait = 1 << 16;  // bytes of one line held back
 constexpr std::size_t kNowhere = SIZE_MAX;     // not on standard error
 constexpr std::size_t kLongestKept = 1 << 12;  // bytes of one line in last_lines()
 
-std::string name_of(int rank) {
-  return rank == OutputPrinter::kLauncher ? "launcher" : std::to_string(rank);
-}
-
 }  // namespace
 
 void Tracebacks::feed(int rank, std::string_view bytes, TimePoint now) {
@@ -151,6 +147,12 @@ void OutputPrinter::finish() {
 
 std::optional<OutputPrinter::Key>& OutputPrinter::open_line(Stream stream) {
   return open_[one_terminal_ ? 0 : static_cast<std::size_t>(stream)];
+}
+
+std::string OutputPrinter::name_of(int rank) const {
+  const auto named = names_.find(rank);
+  if (named != names_.end()) return named->second;
+  return rank < 0 ? "launcher" : std::to_string(rank);
 }
 
 std::string OutputPrinter::prefix(const std::string& who) const {

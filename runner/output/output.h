@@ -68,7 +68,7 @@ class OutputPrinter {
   static constexpr Duration kPartialDelay = std::chrono::milliseconds(100);
   static constexpr std::size_t kLastLines = 10;
   static constexpr std::size_t kOnScreen = 40;  // lines that a terminal shows, more or less
-  static constexpr int kLauncher = -1;          // mpirun or ssh itself, "[launcher] text"
+  static constexpr int kLauncher = -1;          // and below: what starts agents, "[launcher] text"
 
   using Write = std::function<void(Stream stream, std::string text)>;
   // What stands between the prefix and the text of a line: the time, or nothing.
@@ -79,6 +79,8 @@ class OutputPrinter {
   OutputPrinter(bool one_terminal, Write write, Stamp stamp = {})
       : one_terminal_(one_terminal), write_(std::move(write)), stamp_(std::move(stamp)) {}
 
+  // Stands before the lines of `rank` in place of its number.
+  void name(int rank, std::string name) { names_[rank] = std::move(name); }
   void feed(int rank, Stream stream, std::string_view bytes, TimePoint now);
   // Lines that these ranks (ascending) have written alike, "[0,2-7] text".
   void feed_shared(std::span<const int> ranks, Stream stream, std::string_view lines);
@@ -111,6 +113,7 @@ class OutputPrinter {
 
   void show(const Key& key, Line& line, bool newline);
   std::string prefix(const std::string& who) const;
+  std::string name_of(int rank) const;
   void close_line(Stream stream);
   void remember(int rank, Stream stream, const std::string& line);
   std::optional<Key>& open_line(Stream stream);
@@ -118,6 +121,7 @@ class OutputPrinter {
   bool one_terminal_;
   Write write_;
   Stamp stamp_;
+  std::map<int, std::string> names_;
   std::map<Key, Line> lines_;
   std::array<std::optional<Key>, 2> open_;      // whose unfinished line each terminal shows
   std::map<int, std::deque<Kept>> last_lines_;  // by rank

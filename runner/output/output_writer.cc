@@ -197,9 +197,9 @@ bool OutputWriter::one_place() {
          out.st_dev == err.st_dev && out.st_ino == err.st_ino;
 }
 
-RankFiles::RankFiles(const std::string& folder, int np) {
+RankFiles::RankFiles(const std::string& folder, int np, int first, int count) {
   if (folder.empty()) return;
-  for (int rank = 0; rank < np; ++rank) {
+  for (int rank = first; rank < first + count; ++rank) {
     const auto place = std::filesystem::path(folder) / folder_of(rank, np);
     std::error_code problem;
     std::filesystem::create_directories(place, problem);

@@ -53,7 +53,9 @@ class OutputWriter {
 class RankFiles {
  public:
   // An empty `folder` means no files. Throws InvalidArgumentError when a file cannot be created.
-  RankFiles(const std::string& folder, int np);
+  // Of `count` ranks from `first` on, of `np`.
+  RankFiles(const std::string& folder, int np, int first, int count);
+  RankFiles(const std::string& folder, int np) : RankFiles(folder, np, 0, np) {}
 
   // What went wrong, once; empty when all went well.
   std::string write(int rank, Stream stream, std::string_view bytes);

@@ -132,7 +132,10 @@ std::string describe_end(const RankEnd& rank, const std::string& program) {
     case EndKind::kLost:
       break;
   }
-  return "its hvdrun agent vanished (killed, or its host is lost)";
+  if (rank.end.value == 0) return "its hvdrun agent vanished (killed, or its host is lost)";
+  return "its hvdrun agent did not answer for " +
+         seconds_text(std::chrono::milliseconds(rank.end.value)) +
+         " (it is stopped, or its host is lost)";
 }
 
 std::string failure_report(std::span<const RankEnd> ends, int np, const std::string& program,

@@ -127,7 +127,7 @@ Examples:
                                                 hvdrun and the program at the same paths
   hvdrun -np 2 -- -odd-program-name             -- ends hvdrun's options
 
-Slurm:
+Slurm (PBS, LSF and Grid Engine alike):
   salloc -N 2 -n 8; hvdrun python train.py      takes machines and ranks from the job,
                                                 also in a script for sbatch
   srun -N 2 -n 8 --mpi=pmix python train.py     without hvdrun; srun --mpi=list shows
@@ -180,9 +180,9 @@ std::string help_text(bool all) {
   }
   std::ostringstream out;
   out << "hvdrun -np N [options] program [arguments of the program]\n\n"
-         "Starts a program as N cooperating ranks, through Open MPI's mpirun or, on one machine, "
-         "also\n"
-         "without it; ends with the first failing rank's number, exit code and last lines.\n"
+         "Starts a program as N cooperating ranks, on this machine or on several; ends with the "
+         "first\n"
+         "failing rank's number, exit code and last lines.\n"
       << text << (all ? kNotes : "\nExample: hvdrun -np 2 python train.py --epochs 3\n");
   return out.str();
 }

@@ -3,6 +3,7 @@
 #include <netdb.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -266,7 +267,9 @@ std::vector<int> expand_counts(std::string_view text) {
   return counts;
 }
 
-std::optional<SlurmJob> slurm_job(const Environment& environment) {
+namespace {
+
+std::optional<ScheduledJob> slurm_job(const Environment& environment) {
   const auto nodes = value_of(environment, "SLURM_JOB_NODELIST");
   const auto counts = value_of(environment, "SLURM_TASKS_PER_NODE");
   if (!nodes || !counts) return std::nullopt;
@@ -277,13 +280,63 @@ std::optional<SlurmJob> slurm_job(const Environment& environment) {
         "has counts for " + std::to_string(slots.size()) + " nodes, but SLURM_JOB_NODELIST='" +
             *nodes + "' names " + std::to_string(names.size()));
   }
-  SlurmJob job;
+  ScheduledJob job{"Slurm", "slurm", {}, {}};
   for (std::size_t i = 0; i < names.size(); ++i) job.hosts.push_back({names[i], slots[i]});
   if (const auto tasks = value_of(environment, "SLURM_NTASKS")) {
     job.tasks = parse_count(*tasks);
     if (!job.tasks || *job.tasks < 1) bad("SLURM_NTASKS", *tasks, "expected a number of tasks");
   }
   return job;
+}
+
+// Files in which other schedulers say what they granted.
+struct HostFile {
+  const char* variable;
+  const char* scheduler;
+  const char* launcher;
+};
+constexpr std::array<HostFile, 3> kHostFiles = {
+    {{"PBS_NODEFILE", "PBS", "ssh"},
+     {"LSB_DJOB_HOSTFILE", "LSF", "exec:blaunch"},
+     {"PE_HOSTFILE", "Grid Engine", "exec:qrsh -inherit"}}};
+
+// A line is a host and its slots ("node1 4 queue ..."), or a host without a number for each slot.
+std::vector<HostSlots> read_granted(const char* variable, const std::string& path) {
+  std::vector<HostSlots> hosts;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name, number = "1";
+    if (!(words >> name)) continue;
+    words >> number;
+    int slots = 0;
+    std::string problem = host_name_problem(name);
+    if (problem.empty()) problem = slots_problem(number, slots);
+    if (!problem.empty()) bad(variable, path, "'" + line + "': " + problem);
+    const auto host = std::find_if(hosts.begin(), hosts.end(),
+                                   [&](const HostSlots& each) { return each.host == name; });
+    if (host == hosts.end()) {
+      hosts.push_back({name, slots});
+    } else {
+      host->slots += slots;
+    }
+  }
+  if (hosts.empty()) bad(variable, path, "cannot be read, or names no host");
+  return hosts;
+}
+
+}  // namespace
+
+std::optional<ScheduledJob> scheduled_job(const Environment& environment) {
+  if (const auto job = slurm_job(environment)) return job;
+  for (const HostFile& each : kHostFiles) {
+    const auto path = value_of(environment, each.variable);
+    if (!path) continue;
+    ScheduledJob job{each.scheduler, each.launcher, read_granted(each.variable, *path), {}};
+    job.tasks = total_slots(job.hosts);
+    return job;
+  }
+  return std::nullopt;
 }
 
 }  // namespace hvd::runner

@@ -45,15 +45,19 @@ bool is_local_host(std::string_view host, std::string_view hostname);
 // there are none. Asks the name service, which may take some seconds.
 std::string hosts_without_address(std::span<const HostSlots> hosts);
 
-// What Slurm granted to this job.
-struct SlurmJob {
+// What a scheduler granted to this job.
+struct ScheduledJob {
+  std::string scheduler;
+  std::string launcher;  // as --launcher: what it starts programs on other machines with
   std::vector<HostSlots> hosts;
-  std::optional<int> tasks;  // -n of sbatch or salloc
+  std::optional<int> tasks;  // -n of sbatch or salloc; of others the slots
 };
 
-// Reads SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE and SLURM_NTASKS; nothing outside an allocation.
-// Throws InvalidArgumentError naming the variable and its value when it cannot be understood.
-std::optional<SlurmJob> slurm_job(const Environment& environment);
+// Reads SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE and SLURM_NTASKS, or the file that PBS_NODEFILE
+// (PBS, Torque), LSB_DJOB_HOSTFILE (LSF) or PE_HOSTFILE (Grid Engine) names; nothing outside an
+// allocation. Throws InvalidArgumentError naming the variable and its value when it cannot be
+// understood.
+std::optional<ScheduledJob> scheduled_job(const Environment& environment);
 
 // "n[01-03,07],m1" -> n01 n02 n03 n07 m1. Also "r[1-2]n[1-2]". Throws as above.
 std::vector<std::string> expand_nodes(std::string_view text);

@@ -13,16 +13,13 @@
 namespace hvd::runner {
 namespace {
 
-// Open MPI takes hosts from these schedulers by itself.
-constexpr std::array<const char*, 4> kSchedulerVariables = {"SLURM_JOB_ID", "PBS_NODEFILE",
-                                                            "LSB_HOSTS", "PE_HOSTFILE"};
-
 // Besides HOROVOD_* and HVD_*, what a program needs on another host to start as it does here.
 constexpr std::array kExported = {"PATH",         "LD_LIBRARY_PATH", "PYTHONPATH",  "VIRTUAL_ENV",
                                   "CONDA_PREFIX", "OMP_NUM_THREADS", kAgentVariable};
 
 constexpr const char* kStartTimeout = "HOROVOD_START_TIMEOUT";
 constexpr const char* kLinkTimeout = "HVD_LINK_TIMEOUT_SECONDS";
+constexpr const char* kPortRange = "HVD_PORT_RANGE";
 constexpr const char* kController = "HOROVOD_CONTROLLER";
 
 // What an MPI that started hvdrun itself left behind: ranks would take it for their own, and mpirun
@@ -45,11 +42,6 @@ void forget(Environment& environment, std::span<const char* const> prefixes) {
   });
 }
 
-bool scheduled(const Environment& environment) {
-  return std::any_of(kSchedulerVariables.begin(), kSchedulerVariables.end(),
-                     [&](const char* name) { return environment.contains(name); });
-}
-
 bool is_exported(const std::string& name) {
   if (name == "HOROVOD_HOSTNAME") return false;  // each host has its own
   if (name.starts_with("HOROVOD_") || name.starts_with("HVD_")) return true;
@@ -64,6 +56,15 @@ int ranks_here(const Options& options, const LaunchContext& context) {
     if (is_local_host(host.host, context.hostname)) ranks += host.slots;
   }
   return std::min(ranks, options.np);
+}
+
+// All that hvdrun, or one on each machine, runs ranks on.
+std::vector<HostSlots> hosts_of(const Options& options) {
+  if (options.manual.nodes > 1) {
+    const HostSlots node{"localhost", options.np / options.manual.nodes};
+    return std::vector<HostSlots>(static_cast<std::size_t>(options.manual.nodes), node);
+  }
+  return options.hosts.empty() ? std::vector<HostSlots>{{"localhost", options.np}} : options.hosts;
 }
 
 void add(std::vector<std::string>& argv, std::initializer_list<std::string> words) {
@@ -86,6 +87,10 @@ Environment plan_environment(const Options& options, const LaunchContext& contex
 void add_ssh(std::vector<std::string>& argv, const Options& options) {
   std::string arguments = "-o BatchMode=yes -o ConnectTimeout=10";
   if (options.ssh_port != 0) arguments += " -p " + std::to_string(options.ssh_port);
+  if (options.ssh_identity.find_first_of(" \t") != std::string::npos) {
+    throw InvalidArgumentError("-i '" + options.ssh_identity +
+                               "': mpirun cannot pass names with blanks on");
+  }
   if (!options.ssh_identity.empty()) arguments += " -i " + options.ssh_identity;
   add(argv, {"--mca", "plm_rsh_args", arguments});
 }
@@ -122,11 +127,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
                                         const Environment& environment) {
   std::vector<std::string> argv;
   add(argv, {context.mpirun, "-np", std::to_string(options.np)});
-  if (!options.hosts.empty()) {
-    add(argv, {"-H", to_string(options.hosts)});
-  } else if (!scheduled(context.environment)) {
-    add(argv, {"-H", to_string(std::vector<HostSlots>{{"localhost", options.np}})});
-  }
+  add(argv, {"-H", to_string(hosts_of(options))});
   // Open MPI ties each rank of a small job to one core by default. A rank has more threads than
   // one (coordinator, loader, OpenMP), and they would all share that core.
   if (options.binding_args.empty()) add(argv, {"--bind-to", "none"});
@@ -141,7 +142,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
     if (is_exported(name)) add(argv, {"-x", name});
   }
   argv.insert(argv.end(), options.mpi_args.begin(), options.mpi_args.end());
-  add(argv, {context.hvdrun, "--agent"});
+  add(argv, {context.hvdrun, "agent"});
   return argv;
 }
 
@@ -150,7 +151,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
 std::vector<std::string> start_on(const std::string& host, std::vector<std::string> agent,
                                   const Options& options, const Environment& environment) {
   std::vector<std::string> words = {"env"};
-  for (const char* name : {kStartTimeout, kLinkTimeout, "LD_LIBRARY_PATH"}) {
+  for (const char* name : {kStartTimeout, kLinkTimeout, kPortRange, "LD_LIBRARY_PATH"}) {
     if (const auto value = value_of(environment, name)) {
       words.push_back(std::string(name) + "=" + *value);
     }
@@ -171,6 +172,17 @@ std::vector<std::string> start_on(const std::string& host, std::vector<std::stri
   }
   argv.insert(argv.end(), agent.begin(), agent.end());
   return argv;
+}
+
+// The ranks of --nnodes meet without an hvdrun that knows all hosts.
+void add_nodes(LaunchPlan& plan, const Options& options, const std::string& key) {
+  plan.placed = place_ranks(options.np, hosts_of(options));
+  for (int node = 0; node < options.manual.nodes; ++node) {
+    plan.nodes.push_back({std::to_string(node), options.manual.host, "",
+                          static_cast<std::uint16_t>(options.manual.port + 1),
+                          options.manual.port});
+  }
+  plan.meeting->key = options.manual.key_file.empty() ? "" : key;
 }
 
 }  // namespace
@@ -209,23 +221,27 @@ Duration link_timeout(const Environment& environment) {
   return text ? *kinds::kPositiveSeconds.read(*text) : Config{}.link_timeout;
 }
 
+PortRange port_range(const Environment& environment) {
+  const auto text = checked(environment, kPortRange);
+  return text ? *kinds::kPorts.read(*text) : PortRange{};
+}
+
 std::string chosen_interfaces(const Environment& environment) {
   return value_of(environment, kInterfacesVariable).value_or("");
 }
 
 bool may_be_remote(const Options& options, const LaunchContext& context) {
-  if (options.hosts.empty()) return scheduled(context.environment);
   return std::any_of(options.hosts.begin(), options.hosts.end(), [&](const HostSlots& host) {
     return !is_local_host(host.host, context.hostname);
   });
 }
 
 bool starts_by_mpirun(const Options& options, const LaunchContext& context) {
-  const bool can = !context.mpirun.empty();
-  if (!asks_for_mpirun(options, context)) {
-    return can && options.launcher.empty() && may_be_remote(options, context);
+  if (!asks_for_mpirun(options, context)) return false;
+  if (options.manual.nodes > 1) {
+    throw UnsupportedError("--nnodes: ranks that use MPI (--mpi) are all started by one hvdrun -H");
   }
-  if (can) return true;
+  if (!context.mpirun.empty()) return true;
   throw UnsupportedError(
       "there is no mpirun in PATH; hvdrun starts ranks that use MPI (--mpi) with Open MPI: apt-get "
       "install openmpi-bin");
@@ -238,10 +254,9 @@ std::vector<std::vector<int>> ranks_of_agents(const Options& options,
     for (int rank = 0; rank < options.np; ++rank) agents.push_back({rank});
     return agents;
   }
-  if (options.hosts.empty()) {
-    return place_ranks(options.np, std::vector<HostSlots>{{"localhost", options.np}});
-  }
-  return place_ranks(options.np, options.hosts);
+  const auto placed = place_ranks(options.np, hosts_of(options));
+  if (options.manual.nodes > 1) return {placed[static_cast<std::size_t>(options.manual.node_rank)]};
+  return placed;
 }
 
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
@@ -250,7 +265,10 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
   LaunchPlan plan{.by_mpirun = starts_by_mpirun(options, context),
                   .remote = may_be_remote(options, context),
                   .agents = ranks_of_agents(options, context),
+                  .placed = {},
+                  .nodes = {},
                   .commands = {},
+                  .by_hand = {},
                   .agent_address = "",
                   .exported = {},
                   .folder = "",
@@ -258,11 +276,6 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
                   .warnings = options.warnings,
                   .start_timeout = start_timeout(environment)};
   if (plan.by_mpirun) {
-    if (controller(options, context) == "gloo") {
-      plan.warnings.push_back(
-          "--gloo: only the ranks of one machine do without MPI; mpirun starts "
-          "this job");
-    }
     plan.commands.push_back({"", mpirun_command(options, context, environment), environment});
     return plan;
   }
@@ -270,6 +283,8 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
     plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
   plan.meeting = MeetingChoice{rendezvous, random_hex(64)};
+  if (options.manual.nodes > 1)
+    add_nodes(plan, options, agent_address.substr(0, agent_address.find(' ')));
   plan.agent_address = agent_address;
   forget(environment, kForeign);
   environment.erase(kAgentVariable);
@@ -280,9 +295,13 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
     }
   }
   for (std::size_t number = 0; number < plan.agents.size(); ++number) {
-    std::vector<std::string> agent = {context.hvdrun, "--agent", std::to_string(number)};
+    std::vector<std::string> agent = {context.hvdrun, "agent", std::to_string(number)};
     const std::string host = options.hosts.empty() ? "" : options.hosts[number].host;
-    if (host.empty() || is_local_host(host, context.hostname)) {
+    if (options.launcher == "none") {
+      const std::string endpoints = agent_address.substr(agent_address.find(' ') + 1);
+      add(agent, {"--driver", endpoints, "--key-file", options.manual.key_file});
+      plan.by_hand.push_back({host.empty() ? context.hostname : host, agent, {}});
+    } else if (host.empty() || is_local_host(host, context.hostname)) {
       plan.commands.push_back({"", agent, environment});
     } else {
       plan.commands.push_back({host, start_on(host, agent, options, environment), environment});

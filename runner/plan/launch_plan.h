@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/config/port_range.h"
 #include "runner/plan/options.h"
 #include "runner/plan/placement.h"
 
@@ -35,7 +36,11 @@ struct LaunchPlan {
   bool by_mpirun = true;
   bool remote = false;                   // ranks may run on other machines
   std::vector<std::vector<int>> agents;  // the ranks of each
-  std::vector<LaunchCommand> commands;   // mpirun, which starts the agents; else what starts each
+  // With --nnodes: the ranks of all machines' agents, and what is known of these.
+  std::vector<std::vector<int>> placed;
+  std::vector<HostFacts> nodes;
+  std::vector<LaunchCommand> commands;  // mpirun, which starts the agents; else what starts each
+  std::vector<LaunchCommand> by_hand;   // what somebody else starts, by --launcher none
   std::string agent_address;  // on the standard input of each of `commands`; "" = in a variable
   // What ranks on other machines have besides their agents' environment, and where they run.
   Environment exported;
@@ -56,15 +61,16 @@ Environment rank_environment(const Options& options, const LaunchContext& contex
 // Throw InvalidArgumentError on what is malformed.
 Duration start_timeout(const Environment& environment);
 Duration link_timeout(const Environment& environment);
+// HVD_PORT_RANGE.
+PortRange port_range(const Environment& environment);
 // HOROVOD_GLOO_IFACE; empty = all.
 std::string chosen_interfaces(const Environment& environment);
 
 // Whether ranks may run on other machines, so that hvdrun has to listen beyond loopback.
 bool may_be_remote(const Options& options, const LaunchContext& context);
 
-// Whether mpirun starts the ranks: on several machines, unless there is none or a --launcher was
-// chosen, or if it is asked for by HOROVOD_CONTROLLER (--mpi), words for it or a setting that needs
-// MPI. Otherwise hvdrun does, and MPI is not needed.
+// Whether mpirun starts the ranks: if it is asked for by HOROVOD_CONTROLLER (--mpi), words for it
+// or a setting that needs MPI. Otherwise hvdrun does, and MPI is not needed.
 // Throws UnsupportedError when it has to and cannot.
 bool starts_by_mpirun(const Options& options, const LaunchContext& context);
 

@@ -1,6 +1,7 @@
 #include "runner/plan/option_table.h"
 
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 #include "core/base/status.h"
@@ -21,6 +22,7 @@ constexpr OptionGroup kPerformance = {"Performance", true};
 constexpr OptionGroup kDiagnosis = {"Output and diagnosis", true};
 constexpr OptionGroup kInformation = {"Information", true};
 constexpr OptionGroup kMpi = {"MPI and other machines", false};
+constexpr OptionGroup kNodes = {"As torchrun: an hvdrun on each machine", false};
 constexpr OptionGroup kTuning = {"More on performance", false};
 constexpr OptionGroup kReports = {"More on diagnosis", false};
 constexpr OptionGroup kIgnored = {"Accepted without effect", false};
@@ -50,21 +52,41 @@ void take_hosts(Options& options, const Given& given) {
 }
 
 void take_launcher(Options& options, const Given& given) {
-  const bool known = given.value == "ssh" || given.value == "slurm";
+  const bool known = given.value == "ssh" || given.value == "slurm" || given.value == "none";
   if (!known && !(given.value.starts_with("exec:") && given.value.size() > 5)) {
     throw InvalidArgumentError(given.written + ": '" + given.value +
-                               "': expected ssh, slurm or exec:CMD");
+                               "': expected ssh, slurm, none or exec:CMD");
   }
   options.launcher = given.value;
 }
 
-// Goes into one word of mpirun's that ssh's arguments are cut from at blanks.
-void take_identity(Options& options, const Given& given) {
-  if (given.value.find_first_of(" \t") != std::string::npos) {
-    throw InvalidArgumentError(given.written + ": '" + given.value +
-                               "': mpirun cannot pass names with blanks on");
+template <int ManualStart::*kMember, int kLeast>
+void take_count(Options& options, const Given& given) {
+  options.manual.*kMember = number(given, kLeast, 1'000'000, "a whole number of machines or ranks");
+}
+
+void take_key_file(Options& options, const Given& given) {
+  options.manual.key_file = given.value;
+}
+
+void take_standalone(Options& options, const Given&) {
+  options.manual.standalone = true;
+}
+
+void take_endpoint(Options& options, const Given& given) {
+  const std::size_t colon = given.value.rfind(':');
+  const auto port = colon == std::string::npos
+                        ? std::optional<std::uint16_t>(29400)
+                        : parse_number<std::uint16_t>(given.value.substr(colon + 1));
+  options.manual.host = given.value.substr(0, colon);
+  if (options.manual.host.starts_with('[') && options.manual.host.ends_with(']')) {
+    options.manual.host = options.manual.host.substr(1, options.manual.host.size() - 2);
   }
-  options.ssh_identity = given.value;
+  options.manual.port = port.value_or(0);
+  // The next one is MASTER_PORT.
+  if (options.manual.host.empty() || options.manual.port == 0 || options.manual.port == 65535) {
+    throw InvalidArgumentError(given.written + ": '" + given.value + "': expected HOST:PORT");
+  }
 }
 
 // A flag, a text, or a shell's words.
@@ -100,7 +122,7 @@ void refuse(Options&, const Given& given) {
 }
 
 const std::vector<OptionRow> kOptions = {
-    {kJob, "np,num-proc,n", "N", take_np, "ranks (processes) to start; in a Slurm job: its tasks"},
+    {kJob, "np,num-proc,n", "N", take_np, "ranks (processes) to start; in a batch job: its tasks"},
     {kJob, "hosts,H", "HOST:SLOTS,...", take_hosts, "machines, and how many ranks each may hold"},
     {kJob, "hostfile", kFile, take_hosts,
      "the same from a file: lines 'node1 slots=4' or 'node1:4'"},
@@ -139,11 +161,21 @@ const std::vector<OptionRow> kOptions = {
      "print what this build has and can use here"},
     {kInformation, "version,v", "", store<&Options::version>, "print the version"},
     {kMpi, "ssh-port,p", "PORT", take_port, "port of the other machines' ssh servers"},
-    {kMpi, "ssh-identity-file,i", "FILE", take_identity, "private key for ssh"},
+    {kMpi, "ssh-identity-file,i", "FILE", store<&Options::ssh_identity>, "private key for ssh"},
     {kMpi, "launcher", "HOW", take_launcher,
-     "start other machines' ranks without mpirun: by ssh, slurm (srun), or exec:CMD, which is run "
-     "as "
-     "CMD HOST PROGRAM..."},
+     "what starts the agents of other machines: ssh, slurm (srun), exec:CMD, which is run as CMD "
+     "HOST PROGRAM..., or none: start the lines that are printed; default: ssh, or what belongs to "
+     "the scheduler that chose the machines"},
+    {kMpi, "key-file", "FILE", take_key_file,
+     "the job's key, made there if there is none; for --launcher none and --nnodes"},
+    {kNodes, "nnodes", "N", take_count<&ManualStart::nodes, 1>, "machines; default: 1"},
+    {kNodes, "node-rank,node_rank", "K", take_count<&ManualStart::node_rank, 0>,
+     "number of this machine, from 0"},
+    {kNodes, "nproc-per-node,nproc_per_node", "M", take_count<&ManualStart::ranks_per_node, 1>,
+     "ranks of each; default: 1"},
+    {kNodes, "rdzv-endpoint,rdzv_endpoint", "HOST[:PORT]", take_endpoint,
+     "machine 0, where the ranks meet (port 29400); the port after it is MASTER_PORT"},
+    {kNodes, "standalone", "", take_standalone, "this machine only"},
     {kMpi, "controller", "NAME", "HOROVOD_CONTROLLER",
      "auto, mpi: started by mpirun, or gloo: without MPI", "controller"},
     {kMpi, "mpi", "", "HOROVOD_CONTROLLER=mpi", "the same as --controller mpi"},

@@ -89,17 +89,42 @@ class ConfigFile {
   std::map<std::string, int> lines_;  // of the keys
 };
 
-void use_slurm(Options& options, const Environment& environment) {
+void use_scheduler(Options& options, const Environment& environment) {
   if (!options.hosts.empty()) return;
-  const auto job = slurm_job(environment);
+  const auto job = scheduled_job(environment);
   if (!job) return;
+  if (options.launcher.empty()) options.launcher = job->launcher;
   options.hosts = job->hosts;
   if (options.np == 0) options.np = job->tasks.value_or(0);
   if (options.np > total_slots(options.hosts)) {
-    throw InvalidArgumentError("-np " + std::to_string(options.np) +
-                               ": more ranks than this Slurm job has tasks (" +
-                               std::to_string(total_slots(options.hosts)) + ", on " +
-                               to_string(options.hosts) + "); ask sbatch or salloc for more (-n)");
+    throw InvalidArgumentError(
+        "-np " + std::to_string(options.np) + ": more ranks than this " + job->scheduler +
+        " job has tasks (" + std::to_string(total_slots(options.hosts)) + ", on " +
+        to_string(options.hosts) + "); ask the scheduler for more (sbatch -n, for instance)");
+  }
+}
+
+bool has_nodes(const ManualStart& manual) {
+  return manual.standalone || manual.nodes != 0 || manual.ranks_per_node != 0 ||
+         manual.node_rank >= 0 || !manual.host.empty();
+}
+
+void use_nodes(Options& options) {
+  ManualStart& manual = options.manual;
+  const auto refuse = [](const std::string& why) { throw InvalidArgumentError(why); };
+  if (options.np != 0 || !options.hosts.empty() || !options.launcher.empty()) {
+    refuse(
+        "-np, -H and --launcher are for one hvdrun that starts all ranks, --nnodes and "
+        "--nproc-per-node for one on each machine; give one or the other");
+  }
+  manual.nodes = std::max(1, manual.nodes);
+  options.np = manual.nodes * std::max(1, manual.ranks_per_node);
+  if (manual.nodes == 1) return;
+  const std::string all = "--nnodes " + std::to_string(manual.nodes) + ": ";
+  if (manual.standalone) refuse(all + "--standalone means one machine");
+  if (manual.host.empty()) refuse(all + "needs --rdzv-endpoint HOST:PORT, where the ranks meet");
+  if (manual.node_rank < 0 || manual.node_rank >= manual.nodes) {
+    refuse(all + "needs --node-rank, 0 to " + std::to_string(manual.nodes - 1));
   }
 }
 
@@ -135,6 +160,10 @@ void check(const Options& options) {
   if (options.command.empty()) {
     throw InvalidArgumentError("no program given; hvdrun -np " + std::to_string(options.np) +
                                " needs one after its options, such as python train.py");
+  }
+  if (options.launcher == "none" && options.manual.key_file.empty()) {
+    throw InvalidArgumentError(
+        "--launcher none: needs --key-file FILE, a file that the agents of all machines can read");
   }
   if (options.command[0].empty()) throw InvalidArgumentError("the program's name is empty");
   if (!options.hosts.empty() && options.np > total_slots(options.hosts)) {
@@ -206,7 +235,7 @@ Options parse_options(std::span<const std::string> arguments, const Environment&
   const bool only_tells = options.help || options.help_all || options.help_settings ||
                           options.version || options.check_build;
   if (only_tells) return options;
-  use_slurm(options, environment);
+  has_nodes(options.manual) ? use_nodes(options) : use_scheduler(options, environment);
   check(options);
   return options;
 }

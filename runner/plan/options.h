@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -19,6 +20,18 @@ struct ChosenSetting {
   std::string source;  // "hvdrun --cycle-time-ms", "job.yaml:3"
 };
 
+// Where somebody else starts the agents, or an hvdrun on each of `nodes` machines, which starts its
+// share of np ranks (torchrun's words).
+struct ManualStart {
+  std::string key_file;  // of the job's key; empty = one is drawn, or there is none (nodes)
+  int nodes = 0;         // 0 = not given
+  int node_rank = -1;
+  int ranks_per_node = 0;
+  bool standalone = false;
+  std::string host;  // where the ranks of all nodes meet
+  std::uint16_t port = 0;
+};
+
 // What the user asked hvdrun for.
 struct Options {
   int np = 0;                    // number of ranks
@@ -29,7 +42,8 @@ struct Options {
   bool timestamps = false;                        // before each line of output
   int ssh_port = 0;                               // 0 = ssh's own default
   std::string ssh_identity;                       // empty = ssh's own default
-  std::string launcher;  // of agents on other machines: "ssh", "slurm", "exec:CMD"; empty = default
+  std::string launcher;  // of agents: "ssh", "slurm", "exec:CMD", "none"; empty = default
+  ManualStart manual;
   std::vector<std::string> mpi_args;
   std::vector<std::string> binding_args;  // empty = ranks are not tied to cores
   bool verbose = false;
@@ -43,8 +57,9 @@ struct Options {
 };
 
 // `arguments` is argv without the program's own name; option_table.h has the grammar. Reads the
-// --hostfile and the --config-file. In a Slurm job (by the variables of `environment`) hosts and np
-// default to what was granted. Throws InvalidArgumentError naming the option, or file and line.
+// --hostfile and the --config-file. In a scheduler's job (by the variables of `environment`) hosts,
+// np and launcher default to what was granted. Throws InvalidArgumentError naming the option, or
+// file and line.
 Options parse_options(std::span<const std::string> arguments, const Environment& environment = {});
 
 // Words as a shell would split them: blanks separate, quotes and backslashes join. Throws

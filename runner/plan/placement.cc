@@ -68,7 +68,7 @@ std::vector<Environment> rank_variables(std::span<const std::vector<int>> agents
     const bool is_v6 = address.find(':') != std::string::npos;
     common["HVD_RENDEZVOUS"] = "tcp://" + (is_v6 ? "[" + address + "]" : address) + ":" +
                                std::to_string(facts[0].meeting_port);
-    common["HVD_RENDEZVOUS_KEY"] = meeting->key;
+    if (!meeting->key.empty()) common["HVD_RENDEZVOUS_KEY"] = meeting->key;
   }
   std::vector<Environment> variables(size, common);
   for (std::size_t host = 0; host < groups.size(); ++host) {

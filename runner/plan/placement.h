@@ -27,7 +27,7 @@ std::vector<std::vector<int>> place_ranks(int np, std::span<const HostSlots> hos
 // Where ranks meet without MPI.
 struct MeetingChoice {
   std::string of_one_host;  // HVD_RENDEZVOUS if all are on one
-  std::string key;          // HVD_RENDEZVOUS_KEY if they are not
+  std::string key;          // HVD_RENDEZVOUS_KEY if they are not; "" = what their environment has
 };
 
 // What tells each rank its place, by rank: HOROVOD_RANK and so on, RANK and so on as torchrun sets

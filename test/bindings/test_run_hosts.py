@@ -61,7 +61,7 @@ def two_hosts(tmp_path, marked_processes):
         return subprocess.Popen(
             hosts.command("on", "a", sys.executable, "-u", program, hosts.name), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path,
-            env={**os.environ, "OMPI_MCA_plm_rsh_agent": str(agent)})
+            env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
 
     with Hosts(2) as hosts:
         agent = tmp_path / "ssh"

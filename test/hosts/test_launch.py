@@ -2,7 +2,9 @@
 
 import os
 import shlex
+import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -21,14 +23,16 @@ def job(tmp_path):
         agent.chmod(0o755)
         names = [f"{hosts.name}-a", f"{hosts.name}-b"]
 
-        def start(*words, launcher=f"exec:{agent}", on=names):
+        def run(host, *words):
             return subprocess.Popen(
-                hosts.command("on", "a", hvdrun(), "-np", len(on), "--launcher", launcher, "-H",
-                              ",".join(on), *words),
-                text=True, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, env={**os.environ, "HVD_LINK_TIMEOUT_SECONDS": "2"})
+                hosts.command("on", host, hvdrun(), *words), text=True, cwd=tmp_path,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                env={**os.environ, "HVD_LINK_TIMEOUT_SECONDS": "2"})
 
-        start.hosts, start.names, start.folder = hosts, names, tmp_path
+        def start(*words, launcher=("--launcher", f"exec:{agent}"), on=names):
+            return run("a", "-np", len(on), *launcher, "-H", ",".join(on), *words)
+
+        start.hosts, start.names, start.folder, start.run = hosts, names, tmp_path, run
         yield start
 
 
@@ -61,7 +65,7 @@ def test_neither_the_keys_nor_the_variables_are_in_a_command_line(job, monkeypat
         assert "ready" in process.stdout.readline()
     lines = subprocess.run(["ps", "-eo", "args"], text=True, stdout=subprocess.PIPE,
                            check=True).stdout
-    assert "--agent 1" in lines and "not-for-ps" not in lines and "tcp://" not in lines
+    assert "agent 1" in lines and "not-for-ps" not in lines and "tcp://" not in lines
     process.terminate()
     assert process.wait(timeout=30) == 128 + 15
 
@@ -72,7 +76,7 @@ def test_the_rank_that_failed_first_is_named_with_its_host(job):
     assert f"rank 1 of 2 failed first, on host {job.names[1]}: exit code 7" in output
 
 
-@pytest.mark.parametrize("fault", ["power-off", "kill"])
+@pytest.mark.parametrize("fault", ["power-off", "kill", "freeze"])
 def test_a_host_that_is_gone_is_named_and_nothing_is_left(job, fault):
     process = job("sh", "-c", "echo ready; exec sleep 3600")
     for _ in range(2):
@@ -80,14 +84,17 @@ def test_a_host_that_is_gone_is_named_and_nothing_is_left(job, fault):
     started = time.monotonic()
     if fault == "kill":
         ids = job.hosts("processes", "b").split()
-        agents = [pid for pid in ids if "--agent" in open(f"/proc/{pid}/cmdline").read()]
+        agents = [pid for pid in ids if "\0agent\0" in open(f"/proc/{pid}/cmdline").read()]
         subprocess.run(["kill", "-9", *agents], check=True)
     else:
         job.hosts(fault, "b")
     code, output = outcome(process)
     assert code in (1, 137), output  # 137: what started the agent is noticed first
     assert job.names[1] in output, output
+    assert fault != "freeze" or "did not answer for" in output, output
     assert time.monotonic() - started < 20
+    if fault == "freeze":
+        job.hosts("thaw", "b")
     for host in "ab":
         wait_for(lambda: "sleep" in subprocess.run(
             ["ps", "-o", "args=", "-p", ",".join(job.hosts("processes", host).split()) or "1"],
@@ -96,7 +103,104 @@ def test_a_host_that_is_gone_is_named_and_nothing_is_left(job, fault):
 
 
 def test_a_host_whose_agent_does_not_start_is_named(job):
-    code, output = outcome(job("true", launcher="exec:sh -c 'echo no such luck >&2; exit 9'"))
+    code, output = outcome(job("true", launcher=("--launcher", "exec:sh -c 'echo no such luck >&2; exit 9'")))
     assert code == 9
     assert f"host {job.names[1]}: sh failed with exit code 9" in output
-    assert "[launcher] no such luck" in output
+    assert f"[launcher {job.names[1]}] no such luck" in output
+
+
+STOPPED = """
+echo ready
+while [ ! -e go ]; do sleep 0.1; done
+echo done
+"""
+
+
+def test_nobody_is_taken_for_lost_while_hvdrun_was_stopped(job):
+    process = job("sh", "-c", STOPPED)
+    for _ in range(2):
+        assert "ready" in process.stdout.readline()
+    process.send_signal(signal.SIGTSTP)
+    time.sleep(5)  # more than HVD_LINK_TIMEOUT_SECONDS
+    process.send_signal(signal.SIGCONT)
+    (job.folder / "go").touch()
+    code, output = outcome(process)
+    assert code == 0 and output.count("done") == 2, output
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_agents_that_were_started_by_hand_run_the_ranks(job, numbered):
+    process = job("sh", "-c", "echo $RANK on $(hostname)",
+                  launcher=("--launcher", "none", "--key-file", "key"))
+    agents = []
+    for host in "ab":
+        where, _, line = process.stdout.readline().removeprefix("hvdrun: on ").partition(": ")
+        assert where == f"{job.hosts.name}-{host}"
+        words = shlex.split(line)[1:]
+        if not numbered:
+            del words[1]
+        agents.append(job.run(host, *words))
+    code, output = outcome(process)
+    assert code == 0, output
+    lines = sorted(output.splitlines())
+    assert [line[:8] for line in lines] == ["[0] 0 on", "[1] 1 on"], output
+    assert {line.split()[-1] for line in lines} == set(job.names), output
+    assert [outcome(agent)[0] for agent in agents] == [0, 0]
+    assert (job.folder / "key").stat().st_mode & 0o777 == 0o600
+
+
+MEET = """
+import horovod_cpp as hvd, numpy as np, os
+hvd.init()
+print(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.cross_rank(), os.environ["MASTER_PORT"],
+      hvd.allreduce(np.array([hvd.rank() + 1]), hvd.Sum).item())
+"""
+
+
+def test_each_machines_hvdrun_starts_its_share_with_torchruns_words(job):
+    words = ["--nnodes", 2, "--nproc-per-node", 2, "--rdzv-endpoint", f"{job.names[0]}:29400",
+             "--key-file", "key", sys.executable, "-c", MEET]
+    (job.folder / "key").write_text("of-this-job-and-no-other\n")
+    started = [job.run(host, "--node-rank", node, *words) for node, host in enumerate("ab")]
+    for node, process in enumerate(started):
+        code, output = outcome(process)
+        assert code == 0, output
+        assert sorted(output.splitlines()) == [
+            f"[{rank}] {rank} 4 {rank % 2} {node} 29401 10" for rank in (2 * node, 2 * node + 1)]
+
+
+@pytest.mark.full
+def test_ssh_starts_agents_and_its_troubles_are_named(job, monkeypatch):
+    hosts = job.hosts
+    config = f"/tmp/hvd-hosts-{hosts.name}/ssh_config"
+    wrapper = job.folder / "bin" / "ssh"
+    wrapper.parent.mkdir()
+    monkeypatch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+
+    def by_ssh(*words, program="echo $RANK on $(hostname)"):
+        wrapper.write_text(f'#!/bin/sh\nexec /usr/bin/ssh {shlex.join(words)} "$@"\n')
+        wrapper.chmod(0o755)
+        return outcome(job("sh", "-c", program, launcher=()))
+
+    code, output = by_ssh()
+    assert code == 255 and "Connection refused" in output and job.names[1] in output
+    hosts("sshd", "b")
+    code, output = by_ssh("-F", config)
+    assert code == 0 and f"[1] 1 on {job.names[1]}" in output, output
+    code, output = by_ssh("-F", config, "-o", "UserKnownHostsFile=/dev/null")
+    assert code == 255 and f"'ssh {job.names[1]}' by hand shows its key" in output, output
+    code, output = by_ssh("-F", config, "-o", "PubkeyAuthentication=no")
+    assert code == 255 and f"ssh-copy-id {job.names[1]}" in output, output
+    code, output = by_ssh("-F", config, program="exit $((RANK * 7))")
+    assert code == 7 and f"rank 1 of 2 failed first, on host {job.names[1]}" in output, output
+    # As a login shell that prints, and a hvdrun that is not there.
+    wrapper.write_text(f'#!/bin/sh\nfor last; do :; done\nexec /usr/bin/ssh -F {config} '
+                       f'{job.names[1]} "echo welcome; $last"\n')
+    code, output = outcome(job("echo", "fine", launcher=()))
+    assert code == 0 and f"[launcher {job.names[1]}] welcome" in output and "[1] fine" in output
+    wrapper.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {config} {job.names[1]} /nowhere/hvdrun\n')
+    code, output = outcome(job("true", launcher=()))
+    assert code == 127 and "hvdrun has to be at the same path" in output, output
+    hosts("link", "b", "down")
+    code, output = by_ssh("-F", config)
+    assert code == 255 and f"host {job.names[1]}: ssh failed" in output, output

@@ -76,7 +76,7 @@ expect() {
 }
 
 run_batch() {
-  printf '#!/bin/sh\n%s\n' "'$hvdrun' sh -c 'echo rank \$OMPI_COMM_WORLD_RANK of \$OMPI_COMM_WORLD_SIZE'" \
+  printf '#!/bin/sh\n%s\n' "'$hvdrun' sh -c 'echo rank \$RANK of \$WORLD_SIZE'" \
     >"$home/job.sh"
   sbatch --wait -n 2 --output="$home/job.out" "$home/job.sh"
   cat "$home/job.out"
@@ -91,8 +91,8 @@ expect "srun without PMIx names the rank" fails "rank 1 of 2, local rank 1" \
   srun --mpi=none -n 2 "$program" "$chosen"
 expect "a single task needs no MPI" 0 "PASSED" srun --mpi=none -n 1 "$program" "$chosen"
 expect "hvdrun in salloc takes its tasks" 0 "[2] rank 2 of 3" salloc -n 3 \
-  "$hvdrun" sh -c 'echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE'
-expect "hvdrun in salloc makes one world" 0 "PASSED" salloc -n 2 "$hvdrun" "$program" "$chosen"
+  "$hvdrun" sh -c 'echo rank $RANK of $WORLD_SIZE'
+expect "hvdrun in salloc makes one world" 0 "PASSED" salloc -n 2 "$hvdrun" --mpi "$program" "$chosen"
 expect "hvdrun refuses more ranks than the job has" 2 "more ranks than this Slurm job has tasks" \
   salloc -n 2 "$hvdrun" -np 3 true
 expect "hvdrun in a batch script takes its tasks" 0 "[1] rank 1 of 2" bash -c run_batch

@@ -59,10 +59,38 @@ class AgentsTest : public testing::Test {
   }
 
   // The last one has two ranks.
-  Agents agents_{{{0}, {1}, {2, 3}}};
+  Agents agents_{{{0}, {1}, {2, 3}}, seconds(10)};
   std::deque<Agent> ours_;
   std::vector<RankEnd> ends_;
 };
+
+TEST_F(AgentsTest, TakeOneThatDoesNotAnswerForLostButNotWhileHvdrunWasStopped) {
+  Agent& answers = welcome(0, {}, "boot");
+  welcome(1, {}, "boot");
+  serve();
+  TimePoint now = Clock::now();
+  agents_.tick(now);
+  agents_.tick(now += hours(1));
+  serve();
+  EXPECT_TRUE(ends_.empty());
+  for (int second = 0; second < 12; ++second) {
+    agents_.tick(now += seconds(1));
+    listen(answers);
+    serve();
+  }
+  ASSERT_EQ(ends_.size(), 1u);
+  EXPECT_EQ(ends_[0].rank, 1);
+  EXPECT_EQ(ends_[0].host, "host1");
+  EXPECT_THAT(describe_end(ends_[0], "x"), testing::HasSubstr("did not answer for 10 s"));
+}
+
+TEST_F(AgentsTest, GiveANumberToOneThatHasNone) {
+  welcome(0, {}, "boot");
+  welcome(kAnyNumber, {}, "boot");
+  EXPECT_THAT(agents_.missing(), ElementsAre(2, 3));
+  welcome(kAnyNumber, {}, "boot");
+  EXPECT_FALSE(agents_.expects(kAnyNumber));
+}
 
 TEST_F(AgentsTest, OrderEndsByClocksThatWereCompared) {
   Agent& early = welcome(0, hours(1), "another machine");

@@ -286,7 +286,7 @@ TEST_P(Hvdrun, TellsRanksTheirPlaceByTheNamesOfPytorchsLauncher) {
 TEST(HvdrunItself, PrintsThePlanWhenAsked) {
   const Result result = run({"-np", "1", "--verbose", "true"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("hvdrun --agent 0\n"));
+  EXPECT_THAT(result.err, HasSubstr("hvdrun agent 0\n"));
   const Result by_mpirun = run({"-np", "1", "--verbose", "--mpi", "true"});
   EXPECT_EQ(by_mpirun.code, 0);
   EXPECT_THAT(by_mpirun.err, HasSubstr("mpirun -np 1"));
@@ -420,8 +420,8 @@ TEST(HvdrunItself, NeedsNoMpirunOnOneMachine) {
 }
 
 TEST(HvdrunItself, NamesAnUnknownMachineAndHidesWhatMpirunMakesOfIt) {
-  std::vector<std::string> command = {"-np", "2", "-H", "localhost:1,no-such-host.invalid:1",
-                                      "true"};
+  std::vector<std::string> command = {"-np",   "2",   "-H", "localhost:1,no-such-host.invalid:1",
+                                      "--mpi", "true"};
   const Result result = run(command);
   EXPECT_NE(result.code, 0);
   EXPECT_THAT(result.err, Not(HasSubstr("[launcher] ")));
@@ -470,9 +470,9 @@ TEST(HvdrunItself, ListsWhatThisBuildHasAndCanUse) {
 }
 
 TEST(HvdrunItself, RefusesToBeAnAgentOfNobody) {
-  const Result result = run({"--agent"});
+  const Result result = run({"agent"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("--agent is for mpirun's and hvdrun's use"));
+  EXPECT_THAT(result.err, HasSubstr("hvdrun --launcher none prints it"));
 }
 
 }  // namespace

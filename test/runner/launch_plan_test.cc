@@ -69,7 +69,7 @@ TEST(LaunchPlan, MpirunStartsAnAgentPerRank) {
   const auto argv = plan(ranks(2), two_cores()).argv;
   EXPECT_EQ(argv[0], "/usr/bin/mpirun");
   EXPECT_EQ(after(argv, "-np")[0], "2");
-  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"), ElementsAre("--agent"));
+  EXPECT_THAT(after(argv, "/opt/bin/hvdrun"), ElementsAre("agent"));
   EXPECT_THAT(ranks_of_agents(with_controller(ranks(2), "mpi"), two_cores()),
               ElementsAre(ElementsAre(0), ElementsAre(1)));
 }
@@ -77,12 +77,6 @@ TEST(LaunchPlan, MpirunStartsAnAgentPerRank) {
 TEST(LaunchPlan, StaysOnThisMachineWithoutHosts) {
   EXPECT_EQ(after(plan(ranks(2), two_cores()).argv, "-H")[0], "localhost:2");
   EXPECT_FALSE(may_be_remote(ranks(2), two_cores()));
-}
-
-TEST(LaunchPlan, LeavesTheHostsToAScheduler) {
-  const LaunchContext context = two_cores({{"SLURM_JOB_ID", "17"}});
-  EXPECT_THAT(after(plan(ranks(2), context).argv, "-H"), IsEmpty());
-  EXPECT_TRUE(may_be_remote(ranks(2), context));
 }
 
 TEST(LaunchPlan, PassesHostsOn) {
@@ -174,6 +168,8 @@ TEST(LaunchPlan, GivesSshThePortAndTheKeyAndNeverLetsItAsk) {
   EXPECT_EQ(after(plan(options, two_cores()).argv, "plm_rsh_args")[0],
             "-o BatchMode=yes -o ConnectTimeout=10 -p 2222 -i /k");
   EXPECT_THAT(plan(ranks(1), two_cores()).argv, Not(Contains("plm_rsh_args")));
+  options.ssh_identity = "/my key";
+  EXPECT_THROW(plan(options, two_cores()), InvalidArgumentError);
 }
 
 TEST(LaunchPlan, TellsMpiAndTheEngineWhichInterfacesToUse) {
@@ -193,7 +189,7 @@ TEST(LaunchPlan, PassesWordsForMpirunOnBeforeTheAgent) {
   options.mpi_args = {"--mca", "x", "a b"};
   options.binding_args = {"--bind-to", "core"};
   const auto argv = plan(options, two_cores()).argv;
-  EXPECT_THAT(after(argv, "--mca"), testing::IsSupersetOf({"x", "a b", "--agent"}));
+  EXPECT_THAT(after(argv, "--mca"), testing::IsSupersetOf({"x", "a b", "agent"}));
   EXPECT_EQ(after(argv, "--bind-to")[0], "core");
 }
 
@@ -234,17 +230,11 @@ TEST(LaunchPlan, MpirunStartsTheRanksOfOneMachineIfItIsAskedFor) {
   EXPECT_THROW(starts_by_mpirun(with_controller(ranks(2), "mpi"), no_mpirun), UnsupportedError);
 }
 
-TEST(LaunchPlan, MpirunReachesOtherMachinesUnlessALauncherWasChosen) {
+TEST(LaunchPlan, SshReachesOtherMachinesUnlessMpirunIsAskedFor) {
   const Options remote = ranks(2, {{"node1", 1}, {"node2", 1}});
-  LaunchContext context = two_cores();
-  const LaunchPlan gloo = whole_plan(with_controller(remote, "gloo"), context);
-  EXPECT_TRUE(gloo.by_mpirun);
-  EXPECT_THAT(gloo.warnings, ElementsAre(testing::HasSubstr("--gloo")));
-  Options by_ssh = remote;
-  by_ssh.launcher = "ssh";
-  EXPECT_FALSE(starts_by_mpirun(by_ssh, context));
-  context.mpirun.clear();
-  EXPECT_FALSE(starts_by_mpirun(remote, context));
+  EXPECT_FALSE(starts_by_mpirun(remote, two_cores()));
+  EXPECT_EQ(whole_plan(remote, two_cores()).commands[1].argv[0], "ssh");
+  EXPECT_TRUE(starts_by_mpirun(with_controller(remote, "mpi"), two_cores()));
 }
 
 TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {
@@ -255,10 +245,10 @@ TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {
   const LaunchContext context = two_cores({{"HVD_X", "secret"}, {"HOME", "/h"}});
   const LaunchPlan plan = whole_plan(options, context);
   ASSERT_EQ(plan.commands.size(), 2u) << "one per host that has ranks";
-  EXPECT_THAT(plan.commands[0].argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
+  EXPECT_THAT(plan.commands[0].argv, ElementsAre("/opt/bin/hvdrun", "agent", "0"));
   EXPECT_THAT(plan.commands[1].argv,
               ElementsAre("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-p", "2222",
-                          "node2", "env HOROVOD_START_TIMEOUT=5 /opt/bin/hvdrun --agent 1"));
+                          "node2", "env HOROVOD_START_TIMEOUT=5 /opt/bin/hvdrun agent 1"));
   EXPECT_THAT(plan.exported, Contains(Pair("HVD_X", "secret")));
   EXPECT_FALSE(plan.exported.contains("HOME"));
   EXPECT_EQ(plan.folder, "/here");
@@ -266,10 +256,42 @@ TEST(LaunchPlan, StartsTheAgentsOfOtherMachinesWithoutSecretsInCommandLines) {
   options.launcher = "slurm";
   EXPECT_THAT(whole_plan(options, context).commands[1].argv,
               ElementsAre("srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=node2",
-                          "/opt/bin/hvdrun", "--agent", "1"));
+                          "/opt/bin/hvdrun", "agent", "1"));
   options.launcher = "exec:kubectl exec";
   EXPECT_THAT(whole_plan(options, context).commands[1].argv,
-              ElementsAre("kubectl", "exec", "node2", "/opt/bin/hvdrun", "--agent", "1"));
+              ElementsAre("kubectl", "exec", "node2", "/opt/bin/hvdrun", "agent", "1"));
+}
+
+TEST(LaunchPlan, LeavesAllAgentsToOthersIfThatIsAskedFor) {
+  Options options = ranks(2, {{"node1", 1}, {"node2", 1}});
+  options.launcher = "none";
+  options.manual.key_file = "/k";
+  const LaunchPlan plan = whole_plan(options, two_cores());
+  EXPECT_THAT(plan.commands, IsEmpty());
+  ASSERT_EQ(plan.by_hand.size(), 2u);
+  EXPECT_EQ(plan.by_hand[1].host, "node2");
+  EXPECT_THAT(plan.by_hand[1].argv, ElementsAre("/opt/bin/hvdrun", "agent", "1", "--driver",
+                                                "127.0.0.1:1", "--key-file", "/k"));
+}
+
+TEST(LaunchPlan, StartsItsShareOfAJobOfSeveralNodes) {
+  Options options = ranks(4);
+  options.manual.nodes = 2;
+  options.manual.node_rank = 1;
+  options.manual.host = "node1";
+  options.manual.port = 29400;
+  const LaunchPlan plan = whole_plan(options, two_cores());
+  EXPECT_FALSE(plan.remote);
+  EXPECT_THAT(plan.agents, ElementsAre(ElementsAre(2, 3)));
+  const Environment last = rank_variables(plan.placed, plan.nodes, plan.meeting)[3];
+  EXPECT_THAT(last, testing::IsSupersetOf({Pair("RANK", "3"), Pair("LOCAL_RANK", "1"),
+                                           Pair("GROUP_RANK", "1"), Pair("MASTER_ADDR", "node1"),
+                                           Pair("MASTER_PORT", "29401"),
+                                           Pair("HVD_RENDEZVOUS", "tcp://node1:29400")}));
+  EXPECT_FALSE(last.contains("HVD_RENDEZVOUS_KEY"));
+  options.manual.key_file = "/k";
+  EXPECT_EQ(whole_plan(options, two_cores()).meeting->key, "key");
+  EXPECT_THROW(starts_by_mpirun(with_controller(options, "mpi"), two_cores()), UnsupportedError);
 }
 
 TEST(LaunchPlan, WithoutMpirunThereIsOneAgent) {
@@ -283,7 +305,7 @@ TEST(LaunchPlan, WithoutMpirunThereIsOneAgent) {
   ASSERT_EQ(plan.commands.size(), 1u);
   const auto& [host, argv, environment] = plan.commands[0];
   EXPECT_EQ(host, "");
-  EXPECT_THAT(argv, ElementsAre("/opt/bin/hvdrun", "--agent", "0"));
+  EXPECT_THAT(argv, ElementsAre("/opt/bin/hvdrun", "agent", "0"));
   EXPECT_THAT(environment, Contains(Pair("A", "b")));
   EXPECT_EQ(environment.count("HVDRUN_AGENT"), 0u);
   EXPECT_EQ(plan.agent_address, "key 127.0.0.1:1");

@@ -122,8 +122,8 @@ TEST(HvdrunOnANetwork, ListensOnTheChosenInterfaceOnly) {
   const TemporaryFolder folder;
   folder.write("ssh", "#!/bin/sh\nexec " + kSleep + "\n");  // that never comes through
   std::filesystem::permissions(folder.file("ssh"), std::filesystem::perms::owner_all);
-  Launch job({"-np", "1", "-H", "192.0.2.1:1", "--network-interfaces", "lo", "--mpi-args",
-              "--mca plm_rsh_agent " + folder.file("ssh"), "true"});
+  Launch job({"-np", "1", "-H", "192.0.2.1:1", "--network-interfaces", "lo", "--launcher",
+              "exec:" + folder.file("ssh"), "true"});
   std::vector<Socket> doors;
   ASSERT_TRUE(comes_true([&] { return !(doors = listening(job.pid())).empty(); }));
   for (const Socket& door : doors) {
@@ -148,7 +148,7 @@ TEST(Agent, DoesNotTellItsKeyToWhoeverListens) {
   Environment environment = current_environment();
   environment["HVDRUN_AGENT"] = to_string(AgentAddress{key, {impostor.at}});
   environment["HOROVOD_START_TIMEOUT"] = "1";
-  Launch agent({"--agent", "0"}, "", environment);
+  Launch agent({"agent", "0"}, "", environment);
   TcpDescriptor caller;
   ASSERT_TRUE(comes_true([&] {
     caller = accept_from(impostor.socket.get(), hours(1));
@@ -198,6 +198,7 @@ TEST(HvdrunAndAGoneHost, EndOnBothSides) {
   EXPECT_EQ(result.code, 1);
   // Whichever end notices first.
   EXPECT_THAT(result.err, testing::AnyOf(HasSubstr("its hvdrun agent vanished"),
+                                         HasSubstr("its hvdrun agent did not answer for"),
                                          HasSubstr("an agent of hvdrun failed with exit code 1")));
   EXPECT_TRUE(all_gone({agent}));
   EXPECT_TRUE(all_gone(printed_pids(folder.read("0") + folder.read("1"))));

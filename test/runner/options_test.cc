@@ -368,10 +368,36 @@ TEST(Slurm, IsOverruledByTheCommandLine) {
               HasSubstr("-np 6: more ranks than this Slurm job has tasks (5, on n01:2,"));
 }
 
+TEST(Slurm, StartsAgentsByItself) {
+  EXPECT_EQ(parse_options(Words{"x"}, in_slurm()).launcher, "slurm");
+  EXPECT_EQ(parse_options(Words{"--launcher", "ssh", "x"}, in_slurm()).launcher, "ssh");
+  EXPECT_EQ(parse_options(Words{"-np", "1", "-H", "a:1", "x"}, in_slurm()).launcher, "");
+}
+
 TEST(Slurm, NeedsANumberOfRanksWhereNoTasksWereAskedFor) {
   Environment environment = in_slurm();
   environment.erase("SLURM_NTASKS");
   EXPECT_THAT(refusal({"x"}, environment), HasSubstr("-np: missing"));
+}
+
+TEST(TorchrunsWords, GiveRanksPlaceAndMeetingPoint) {
+  const Options one =
+      parse_options(Words{"--standalone", "--nproc-per-node", "3", "x"}, in_slurm());
+  EXPECT_EQ(one.np, 3);
+  EXPECT_TRUE(one.hosts.empty());
+  const Options two = parse_options(Words{"--nnodes=2", "--node_rank=1", "--nproc_per_node=4",
+                                          "--rdzv-endpoint", "[fd00::1]:29500", "x"});
+  EXPECT_EQ(two.np, 8);
+  EXPECT_EQ(two.manual.node_rank, 1);
+  EXPECT_EQ(two.manual.host, "fd00::1");
+  EXPECT_EQ(two.manual.port, 29500);
+  EXPECT_EQ(parse_options(Words{"--nnodes", "1", "--rdzv-endpoint", "a", "x"}).manual.port, 29400);
+  EXPECT_THAT(refusal({"--nnodes", "2", "x"}), HasSubstr("needs --rdzv-endpoint"));
+  EXPECT_THAT(refusal({"--nnodes", "2", "--rdzv-endpoint", "a", "x"}),
+              HasSubstr("needs --node-rank, 0 to 1"));
+  EXPECT_THAT(refusal({"--nnodes", "2", "--standalone", "x"}), HasSubstr("--standalone"));
+  EXPECT_THAT(refusal({"--nnodes", "2", "-np", "4", "x"}), HasSubstr("give one or the other"));
+  EXPECT_THAT(refusal({"--rdzv-endpoint", "a:b", "x"}), HasSubstr("expected HOST:PORT"));
 }
 
 TEST(ParseOptions, NeedsNoProgramToTellAboutItself) {
@@ -464,8 +490,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"NoiseAboveOne",
                 {"--autotune-gaussian-process-noise", "2", "-np", "1", "x"},
                 "--autotune-gaussian-process-noise='2': expected a number from 0 to 1"},
+        BadCase{"ByHandWithoutAKey", {"--launcher", "none", "-np", "1", "x"}, "needs --key-file"},
         BadCase{"PortZero", {"-p", "0", "-np", "1", "x"}, "-p: '0': expected a port"},
-        BadCase{"IdentityWithBlank", {"-i", "a b", "-np", "1", "x"}, "-i: 'a b'"},
         BadCase{"OpenQuote", {"--mpi-args", "'a", "-np", "1", "x"}, "--mpi-args: ''a'"},
         BadCase{"BothWays",
                 {"--autotune", "--no-autotune", "-np", "1", "x"},

@@ -66,7 +66,7 @@ class ReceptionTest : public testing::Test {
   }
 
   std::vector<int> expected_ = {0, 1};
-  Reception reception_{kLoopback, 2, hours(1), [this](int rank) {
+  Reception reception_{kLoopback, {}, std::string(64, 'a'), 2, hours(1), [this](int rank) {
                          return std::find(expected_.begin(), expected_.end(), rank) !=
                                 expected_.end();
                        }};

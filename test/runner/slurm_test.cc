@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/status.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd::runner {
 namespace {
@@ -60,31 +61,59 @@ INSTANTIATE_TEST_SUITE_P(Each, BadCounts,
                                          "2(x999999999)"));
 
 TEST(SlurmJob, IsNoneOutsideOfSlurm) {
-  EXPECT_FALSE(slurm_job({{"PATH", "/bin"}}).has_value());
-  EXPECT_FALSE(slurm_job({{"SLURM_JOB_ID", "1"}}).has_value());
+  EXPECT_FALSE(scheduled_job({{"PATH", "/bin"}}).has_value());
+  EXPECT_FALSE(scheduled_job({{"SLURM_JOB_ID", "1"}}).has_value());
 }
 
 TEST(SlurmJob, HasHostsWithTheirSlotsAndTheNumberOfTasks) {
-  const auto job = slurm_job({{"SLURM_JOB_NODELIST", "n[1-3]"},
-                              {"SLURM_TASKS_PER_NODE", "4(x2),1"},
-                              {"SLURM_NTASKS", "9"}});
+  const auto job = scheduled_job({{"SLURM_JOB_NODELIST", "n[1-3]"},
+                                  {"SLURM_TASKS_PER_NODE", "4(x2),1"},
+                                  {"SLURM_NTASKS", "9"}});
   ASSERT_TRUE(job.has_value());
   EXPECT_THAT(job->hosts, ElementsAre(HostSlots{"n1", 4}, HostSlots{"n2", 4}, HostSlots{"n3", 1}));
   EXPECT_EQ(job->tasks, 9);
 }
 
 TEST(SlurmJob, RefusesVariablesThatContradictEachOther) {
-  EXPECT_THAT(refusal([] {
-                slurm_job({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "4(x2)"}});
-              }),
-              AllOf(HasSubstr("counts for 2 nodes"), HasSubstr("names 3")));
   EXPECT_THAT(
       refusal([] {
-        slurm_job(
+        scheduled_job({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "4(x2)"}});
+      }),
+      AllOf(HasSubstr("counts for 2 nodes"), HasSubstr("names 3")));
+  EXPECT_THAT(
+      refusal([] {
+        scheduled_job(
             {{"SLURM_JOB_NODELIST", "n"}, {"SLURM_TASKS_PER_NODE", "4"}, {"SLURM_NTASKS", "many"}});
       }),
       HasSubstr("SLURM_NTASKS='many'"));
 }
+
+class HostFileCase : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(HostFileCase, OfASchedulerGivesHostsAndSlots) {
+  const auto [variable, text] = GetParam();
+  const TemporaryFolder folder;
+  folder.write("hosts", text);
+  const auto job = scheduled_job({{variable, folder.file("hosts")}});
+  ASSERT_TRUE(job.has_value());
+  EXPECT_THAT(job->hosts, ElementsAre(HostSlots{"n1", 2}, HostSlots{"n2.x", 1}));
+  EXPECT_EQ(job->tasks, 3);
+  for (const char* wrong : {"", "n1 many\n", "-n1\n", "n1 0\n"}) {
+    folder.write("hosts", wrong);
+    EXPECT_THAT(refusal([&] {
+                  scheduled_job({{variable, folder.file("hosts")}});
+                }),
+                HasSubstr(variable));
+  }
+  EXPECT_THAT(refusal([&] { scheduled_job({{variable, "/no/such"}}); }), HasSubstr("/no/such"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, HostFileCase,
+                         testing::Values(std::tuple("PBS_NODEFILE", "n1\nn1\nn2.x\n"),
+                                         std::tuple("LSB_DJOB_HOSTFILE", "n1\nn2.x\nn1\n"),
+                                         std::tuple("PE_HOSTFILE",
+                                                    "n1 2 all.q@n1 UNDEFINED\nn2.x 1 all.q@n2 "
+                                                    "<NULL>\n")));
 
 }  // namespace
 }  // namespace hvd::runner

@@ -59,8 +59,8 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
         output_filename: a folder for what each rank prints, rank.N/stdout and rank.N/stderr.
         verbose: print the command that starts the ranks. Needs, like the next ones, hvdrun.
-        use_mpi, use_gloo: start the ranks with mpirun, or without; default: with, where they are
-            on other machines or HOROVOD_CONTROLLER is "mpi".
+        use_mpi, use_gloo: start the ranks with mpirun, or without; default: without, unless
+            HOROVOD_CONTROLLER is "mpi" or there are ``mpi_args``.
         mpi_args: further words for mpirun.
         network_interfaces: those that MPI and the engine use, "eth0,ib0" or a list; also
             ``network_interface``.
@@ -81,7 +81,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
             and traceback, and the exception as cause.
         TimeoutError: the call took longer than ``timeout``.
         KeyboardInterrupt: Ctrl-C.
-        UnsupportedError: other machines or MPI, and hvdrun or mpirun is not installed; an elastic
+        UnsupportedError: MPI or hvdrun is needed and mpirun or hvdrun is not installed; an elastic
             job was asked for.
     """
     calls.check_call("hvd.run", fn, args, kwargs)
@@ -100,10 +100,10 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     remote = not all(_is_local(host) for host in slots)
     if use_mpi is None and not use_gloo:
         use_mpi = bool(mpi_args) or calls.setting("HOROVOD_CONTROLLER", env) == "mpi"
-    if (remote or use_mpi) and shutil.which("mpirun") is None:
+    if use_mpi and shutil.which("mpirun") is None:
         raise _native.UnsupportedError(
-            "hvd.run starts ranks on other machines, and ranks that use MPI, with Open MPI, and "
-            "there is no mpirun in PATH: apt-get install openmpi-bin")
+            "hvd.run starts ranks that use MPI with Open MPI, and there is no mpirun in PATH: "
+            "apt-get install openmpi-bin")
     if use_mpi and use_gloo:
         raise _native.InvalidArgumentError("hvd.run takes use_mpi or use_gloo, not both")
     options = _words_for_hvdrun({

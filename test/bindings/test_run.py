@@ -229,7 +229,7 @@ def test_the_arguments_of_horovods_run_are_known():
         hvd.run(print, np=2, nmin_np=1)
 
 
-def test_other_hosts_without_mpirun_are_unsupported(monkeypatch):
+def test_mpi_without_mpirun_is_unsupported(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(hvd.UnsupportedError, match="no mpirun"):
-        hvd.run(print, hosts="somewhere-else:2")
+        hvd.run(print, hosts="somewhere-else:2", use_mpi=True)

@@ -31,13 +31,14 @@ def main() -> None:
     address = os.environ.pop(pool_worker.ADDRESS)
     key = bytes.fromhex(os.environ.pop(pool_worker.KEY))
     caller = os.environ.pop(pool_worker.CALLER, None)
-    mark = None
-    if caller is not None:
-        mark = f"{pool_worker.MARK}={os.environ[pool_worker.MARK]}"
+    mark = os.environ.get(pool_worker.MARK)
+    if mark is not None:
+        mark = f"{pool_worker.MARK}={mark}"
+    if caller is not None and mark is not None:
         _native._end_with(int(caller), mark)
     channel = wire.connect(address, key)
-    channel.send(("hello", _rank_of_launcher()))
-    if caller is None:
+    channel.send(("hello", _rank_of_launcher(), os.getpid()))
+    if mark is None:
         start_engine_thread(_leave_with_caller, channel)
     Worker(channel, mark).serve()
 
@@ -100,7 +101,8 @@ class Worker:
             self.flush()
             if os.getpid() != self._process:
                 _end_fork(outcome)
-            self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls))
+            self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls,
+                       pool_worker.memory_of(self._process)))
             del outcome, arguments
 
     def send(self, message: tuple[Any, ...]) -> None:

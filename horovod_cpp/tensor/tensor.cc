@@ -253,7 +253,7 @@ T* Tensor::data() const {
   return reinterpret_cast<T*>(impl.data);
 }
 
-#define HVD_DTYPE(type, name) template type* Tensor::data() const;
+#define HVD_DTYPE(type, name) template std::add_pointer_t<type> Tensor::data<type>() const;
 HVD_ARITHMETIC_DTYPES
 HVD_OTHER_DTYPES
 #undef HVD_DTYPE

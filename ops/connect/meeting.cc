@@ -1,6 +1,7 @@
 #include "ops/connect/meeting.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>

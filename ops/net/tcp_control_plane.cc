@@ -206,8 +206,7 @@ std::deque<TcpNetwork::Data> TcpControlPlane::take_data() {
 
 void TcpControlPlane::data_broke(Rank rank, const std::string& why) {
   MutexLock lock(mutex_);
-  network_.lose(rank, placement_.described(rank) + " is gone: its connection for tensors " +
-                          (why.empty() ? "closed" : "broke (" + why + ")"));
+  network_.data_ended(rank, why);
   after_call();
 }
 

@@ -19,11 +19,20 @@ using std::chrono::seconds;
 
 constexpr Duration kUnauthenticatedLimit =
     seconds(5);  // from the connection to the end of the handshake
+constexpr Duration kReasonLimit = milliseconds(500);  // see data_ended()
 constexpr Duration kListenPause = milliseconds(100);  // without descriptors
 constexpr std::size_t kBufferBytes = 64 << 10;
 constexpr int kReadsInARow = 16;  // then it is another link's turn
 constexpr int kAcceptsInARow = 64;
 constexpr std::uint64_t kListener = std::uint64_t{1} << 63;  // in epoll, before a listener's place
+
+// Whether connections are taken.
+void accept_connections(int epoll, const std::vector<TcpListener>& listeners, bool on) {
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
+    epoll_ctl(epoll, EPOLL_CTL_MOD, listeners[i].socket.get(), &event);
+  }
+}
 
 }  // namespace
 
@@ -72,12 +81,17 @@ bool TcpNetwork::serve() {
   const TimePoint now = Clock::now();
   if (now >= listen_again_) {
     listen_again_ = TimePoint::max();
-    listen(true);
+    accept_connections(epoll_.get(), listeners_, true);
   }
   for (const Id id : std::vector<Id>(unsettled_.begin(), unsettled_.end())) {
     const auto found = links_.find(id);
     if (found != links_.end() && now >= found->second.deadline) broken(id, "no answer");
   }
+  std::vector<Rank> ended;
+  for (const auto& [rank, limit] : ending_) {
+    if (now >= limit) ended.push_back(rank);
+  }
+  for (const Rank rank : ended) lose(rank, peer(rank).why);
   std::vector<Target> targets;
   for (const auto& [target, opening] : opening_) targets.push_back(target);
   for (const Target& target : targets) {
@@ -94,6 +108,7 @@ bool TcpNetwork::serve() {
 
 TimePoint TcpNetwork::next_deadline() const {
   TimePoint deadline = listen_again_;
+  for (const auto& [rank, limit] : ending_) deadline = std::min(deadline, limit);
   for (const Id id : unsettled_) deadline = std::min(deadline, links_.at(id).deadline);
   for (const auto& [target, opening] : opening_) {
     deadline = std::min({deadline, opening.retry_at, opening.give_up});
@@ -106,7 +121,7 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
     TcpDescriptor socket = accept_from(listener.socket.get(), link_timeout_);
     if (!socket) {
       if (!is_out_of_descriptors(errno)) return;
-      listen(false);
+      accept_connections(epoll_.get(), listeners_, false);
       listen_again_ = Clock::now() + kListenPause;
       return;
     }
@@ -125,13 +140,6 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
       return expects({from, service});
     });
     watch(link, true);
-  }
-}
-
-void TcpNetwork::listen(bool on) {
-  for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listeners_[i].socket.get(), &event);
   }
 }
 
@@ -259,6 +267,13 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   }
 }
 
+void TcpNetwork::data_ended(Rank rank, const std::string& why) {
+  Peer& other = peer(rank);
+  if (other.lost || !ending_.emplace(rank, Clock::now() + kReasonLimit).second) return;
+  other.why = placement_.described(rank) + " is gone: its connection for tensors " +
+              (why.empty() ? "closed" : "broke (" + why + ")");
+}
+
 // The link that tells is closed already.
 void TcpNetwork::lose(Rank rank, const std::string& why) {
   Peer& other = peer(rank);
@@ -278,6 +293,7 @@ void TcpNetwork::lose(Rank rank, const std::string& why) {
   for (const Id id : ids) close(id);
   opening_.erase({rank, HandshakeService::kControl});
   opening_.erase({rank, HandshakeService::kData});
+  ending_.erase(rank);
   other.waiting.clear();
   data_.push_back({rank, false, {}, other.why});
   // Of one that left in order only its data is missed.

@@ -77,8 +77,9 @@ class TcpNetwork {
   std::deque<Event>& events() noexcept { return events_; }
   // Connections for data that were made, and the ranks that were lost, since they were taken.
   std::deque<Data>& data() noexcept { return data_; }
-  // Ends all connections of a rank; `why` names it and its host.
-  void lose(Rank rank, const std::string& why);
+  // Its connection for data ended although something was awaited: the rank is lost unless it is
+  // heard meanwhile why (by itself or, where the two are not connected otherwise, by rank 0).
+  void data_ended(Rank rank, const std::string& why);
 
   // The last thing that is said to all who are connected. Nothing is sent to others afterwards.
   void part(TcpFrameKind how, const std::string& why);
@@ -130,8 +131,6 @@ class TcpNetwork {
   Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
   void accept_all(const TcpListener& listener);
-  // Whether connections are taken.
-  void listen(bool on);
   Link& add(TcpDescriptor socket, Stage stage, const Target& target, Duration limit);
   void watch(Link& link, bool is_new);
   void close(Id id);
@@ -150,6 +149,8 @@ class TcpNetwork {
   bool expects(const Target& from) const;  // a connection of it
   void take_frame(Id id, TcpFrameKind kind, Bytes body);
   void broken(Id id, const std::string& why);
+  // Ends all connections of a rank; `why` names it and its host.
+  void lose(Rank rank, const std::string& why);
 
   const Placement placement_;
   const Duration link_timeout_;
@@ -166,6 +167,7 @@ class TcpNetwork {
   std::set<Target> accepted_;  // what others have connected to this rank
   std::deque<Event> events_;
   std::deque<Data> data_;
+  std::map<Rank, TimePoint> ending_;  // data_ended(): when they are lost
   std::vector<std::byte> buffer_;
   TimePoint listen_again_ = TimePoint::max();  // the system was out of descriptors
   Bytes departure_;                            // not empty once this rank parted

@@ -28,12 +28,14 @@ bool is_observation(std::span<const std::byte> message) {
 template <typename Io>
 void serialize(Io& io, Fields<Io, Status>& status) {
   StatusCode code = status.code();
-  std::string message = status.message();
   io.choice(code, kStatusCodeCount);
-  io.text(message);
   if constexpr (Io::kReads) {
+    std::string message;
+    io.text(message);
     if (code == StatusCode::kOk) ByteReader::malformed("a reason that is not an error");
     status = {code, std::move(message)};
+  } else {
+    io.text(status.message());
   }
 }
 

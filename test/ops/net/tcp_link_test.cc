@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <numeric>
 #include <thread>
 
@@ -64,7 +66,7 @@ class TcpLinks : public testing::Test {
 };
 
 TEST_F(TcpLinks, MoveMessagesOfEverySizeBothWays) {
-  for (const std::size_t size : {0, 1, 100, 4063, 4064, 65536, 65537, 3'000'000}) {
+  for (const std::size_t size : {0u, 1u, 100u, 4063u, 4064u, 65536u, 65537u, 3'000'000u}) {
     const Bytes sent[2] = {numbered(size), numbered(size, 1)};
     Bytes received[2] = {Bytes(size), Bytes(size)};
     const auto zero = links_[0]->messages();
@@ -136,7 +138,10 @@ TEST_F(TcpLinks, KeepALimitedAmountOfWhatNobodyAwaits) {
     Bytes received(kBytes);
     const auto receive = links_[1]->messages();
     receive->receive(0, {1, static_cast<std::uint64_t>(i), 0}, received);
-    ASSERT_TRUE(until([&] { return receive->arrived() | sends->arrived(); })) << i;
+    ASSERT_TRUE(until([&] {
+      const bool received_it = receive->arrived();
+      return sends->arrived() || received_it;
+    })) << i;
     ASSERT_TRUE(until([&] {
       sends->arrived();
       return receive->arrived();
@@ -224,7 +229,8 @@ TEST_F(TcpLinks, StayInStepWhenASendIsWithdrawnHalfWay) {
   last->receive(0, {1, 3, 0}, last_received);
   EXPECT_TRUE(until([&] {
     links_[0]->flush();
-    return receives->arrived() & last->arrived() & next->arrived();
+    const bool ended[] = {receives->arrived(), last->arrived(), next->arrived()};
+    return std::ranges::all_of(ended, std::identity());
   }));
   EXPECT_FALSE(receives->complete());
   EXPECT_TRUE(last->complete());

@@ -263,3 +263,19 @@ print("all is well")
         assert "all is well" in output, output
         assert time.monotonic() - begun < 30
         two_hosts.expect_nothing_left("a")
+
+
+def test_a_frozen_host_delays_a_call_and_close_for_a_bounded_time(tmp_path):
+    with Hosts(2) as hosts:
+        process = TwoHosts(hosts, tmp_path).start("""
+pool._UNANSWERED = 1.0
+expect(TimeoutError, "did not react to the interrupt and was killed: rank", sleep, timeout=3)
+begun = time.monotonic()
+cluster.close()
+assert time.monotonic() - begun < 20
+print("all is well")
+""")
+        wait_until_ready(process)
+        hosts("freeze", "b")
+        output, _ = process.communicate(timeout=60)
+        assert "all is well" in output, output

@@ -5,7 +5,7 @@ import functools
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from horovod_cpp.cluster.caller_loop import CallerLoop, Outcome, first_failure
@@ -21,6 +21,7 @@ from horovod_cpp.cluster.wire import BrokenMessage
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _ENDING = 2.0  # seconds between a rank's last word and its end
 _ROUNDS = 2  # of look()
+_UNANSWERED = 10.0  # seconds that a host may take to kill a rank, before it is given up
 _DROPPING = 0.5  # seconds that a call waits for ranks that leave a job
 
 
@@ -183,7 +184,7 @@ class Pool(CallerLoop[PoolWorker]):
         for worker in asked:
             if worker.outcome is None:
                 worker.kill()
-        self.serve(over)
+        self._serve_kills(over)
         for worker in asked:
             if worker.outcome is not None:
                 worker.outcome.stopped = True
@@ -255,6 +256,17 @@ class Pool(CallerLoop[PoolWorker]):
             for message in worker.due_messages():
                 self._take(worker, *message)
 
+    def _serve_kills(self, done: Callable[[], bool], seconds: float | None = None) -> None:
+        """Until ranks that were killed have ended. This machine always kills; another one may not
+        answer, and then all that its hvdrun runs is given up."""
+        killed = [worker for worker in self.workers if worker is not None]
+        limit = _UNANSWERED if seconds is None else seconds
+        self.serve(done, time.monotonic() + limit if self._relay else None)
+        if not done():
+            for worker in killed:
+                worker.end = worker.end or f"did not answer on host {self.host_of(worker.rank)}"
+            self._drop_relay()
+
     def _drop_relay(self) -> None:
         """Ends what hvdrun runs, or it has ended itself."""
         if self._relay is None:
@@ -322,7 +334,7 @@ class Pool(CallerLoop[PoolWorker]):
                 if worker is not None:
                     worker.is_busy = False  # there is no call any more: the next ready() tells
             self.printer = Printer(SilentView(), ())  # which may be what failed
-            self.serve(self._gone)
+            self._serve_kills(self._gone)
             raise
 
     def _gone(self) -> bool:
@@ -369,5 +381,5 @@ class Pool(CallerLoop[PoolWorker]):
                     worker.kill()
             self.serve(self._gone, time.monotonic() + _GRACE)
             self.kill()
-            self.serve(self._gone, time.monotonic() + _GRACE if self._relay else None)
-            self._drop_relay()  # which leaves hosts alone that do not answer
+            self._serve_kills(self._gone, _GRACE)
+            self._drop_relay()

@@ -40,7 +40,7 @@ def main() -> None:
     channel.send(("hello", _rank_of_launcher(), os.getpid()))
     if mark is None:
         start_engine_thread(_leave_with_caller, channel)
-    Worker(channel, mark).serve()
+    Worker(channel, mark, is_local=caller is not None).serve()
 
 
 def _rank_of_launcher() -> int:
@@ -58,8 +58,9 @@ def _leave_with_caller(channel: wire.Channel) -> None:
 class Worker:
     """Answers the messages of the caller, one after the other, on the main thread."""
 
-    def __init__(self, channel: wire.Channel, mark: str | None) -> None:
+    def __init__(self, channel: wire.Channel, mark: str | None, is_local: bool) -> None:
         self._channel = channel
+        self._is_local = is_local  # the caller can look at this process
         self._mark = mark  # of what it starts
         self._process = os.getpid()
         self._sending = threading.Lock()  # threads of the user's may display things
@@ -102,7 +103,7 @@ class Worker:
             if os.getpid() != self._process:
                 _end_fork(outcome)
             self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls,
-                       pool_worker.memory_of(self._process)))
+                       0 if self._is_local else pool_worker.memory_of(self._process)))
             del outcome, arguments
 
     def send(self, message: tuple[Any, ...]) -> None:

@@ -320,7 +320,7 @@ def _tell_of(lost: Mapping[int, str]) -> None:
 
 
 def _status(rank: int, worker: PoolWorker | None, pool: Pool) -> WorkerStatus:
-    host = pool.host_of(rank)
+    host = pool.hosts.by_rank()[rank] if pool.hosts else None
     if worker is None:
         return WorkerStatus(rank, None, pool.lost.get(rank, "gone"), 0, 0, host)
     state = "starting" if not worker.is_ready else "busy" if worker.is_busy else "idle"

@@ -49,7 +49,7 @@ class Pool(CallerLoop[PoolWorker]):
         self._start_timeout = start_timeout
         self._initialise = initialise
         self._owner = os.getpid()
-        self._hosts = hosts
+        self.hosts = hosts
         self._relay: Relay | None = None
         self._launch_error = ""
 
@@ -81,7 +81,7 @@ class Pool(CallerLoop[PoolWorker]):
                 f"rank {rank} {self.lost.pop(rank)} when it started{self.last_words(rank)}", rank)
         if starting():
             late = [worker.rank for worker in self.workers if worker and not worker.is_ready]
-            places = f" on hosts {self._hosts.words}" if self._hosts else ""
+            places = f" on hosts {self.hosts.words}" if self.hosts else ""
             raise RankError(f"ranks {late} have not started{places} within "
                             f"{self._start_timeout:g} s")
         self.close_listener()
@@ -97,10 +97,10 @@ class Pool(CallerLoop[PoolWorker]):
         if self.closing:
             raise RankError("the cluster was closed during the call")
         self._launch_error = ""
-        addresses = own_addresses(self._hosts.interfaces) if self._hosts else ()
+        addresses = own_addresses(self.hosts.interfaces) if self.hosts else ()
         meeting = {ADDRESS: self.listen(self.key, addresses, self.size), KEY: self.key.hex(),
                    **self._rendezvous()}
-        start = self._start_hosted if self._hosts else self._start_local
+        start = self._start_hosted if self.hosts else self._start_local
         for rank in missing:
             self.lost.pop(rank, None)
             self.workers[rank] = start(rank, meeting)
@@ -113,9 +113,9 @@ class Pool(CallerLoop[PoolWorker]):
         return worker
 
     def _start_hosted(self, rank: int, meeting: Mapping[str, str]) -> PoolWorker:
-        assert self._hosts is not None  # for mypy
+        assert self.hosts is not None  # for mypy
         if self._relay is None:
-            self._relay = Relay(self._hosts.options, self._hosts.by_rank(), self._executable)
+            self._relay = Relay(self.hosts.options, self.hosts.by_rank(), self._executable)
             self.selector.register(self._relay, READ, self._on_relay)
         variables = {**(self._env or {}), **meeting, MARK: new_mark()}
         return HostedWorker(rank, self._relay, variables, self._on_relay)
@@ -124,7 +124,7 @@ class Pool(CallerLoop[PoolWorker]):
         """Where the engines of one session meet, and nobody else. hvdrun knows the place on its
         hosts."""
         key = {"HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
-        if self._hosts:
+        if self.hosts:
             return key
         return {"HVD_RENDEZVOUS": f"unix:hvd-{self._owner}-{secrets.token_hex(16)}", **key}
 
@@ -262,9 +262,10 @@ class Pool(CallerLoop[PoolWorker]):
         killed = [worker for worker in self.workers if worker is not None]
         limit = _UNANSWERED if seconds is None else seconds
         self.serve(done, time.monotonic() + limit if self._relay else None)
-        if not done():
+        if self._relay is not None and not done():
             for worker in killed:
-                worker.end = worker.end or f"did not answer on host {self.host_of(worker.rank)}"
+                host = self._relay.hosts[worker.rank]
+                worker.end = worker.end or f"did not answer on host {host}"
             self._drop_relay()
 
     def _drop_relay(self) -> None:
@@ -345,10 +346,6 @@ class Pool(CallerLoop[PoolWorker]):
         for worker in list(self.workers):
             if worker is not None:
                 worker.kill()
-
-    def host_of(self, rank: int) -> str | None:
-        """None: this machine."""
-        return self._hosts.by_rank()[rank] if self._hosts else None
 
     def is_of_parent(self) -> bool:
         """Whether this process is a fork of the one whose workers they are."""

@@ -90,6 +90,8 @@ class Agent {
   void turn();
   void read_hvdrun();
   void obey(const Message& message);
+  void start(const Message& message);
+  void signal(int number, int rank);
   Program* find(int rank);
   void on_signal();
   void stop(int signal);
@@ -185,14 +187,14 @@ void Agent::read_hvdrun() {
 void Agent::obey(const Message& message) {
   switch (message.type) {
     case MessageType::kStart:
-      if (leave_at_ == TimePoint::max() && find(message.rank) == nullptr) {
-        programs_.emplace_back(message.rank, read<Start>(message), environment_, hvdrun_);
-      }
-      return;
+      return start(message);
     case MessageType::kStop:
       return stop(read<Stop>(message).signal);
     case MessageType::kSignal:
-      return pass_on(read<Signal>(message).number);
+      return signal(read<Signal>(message).number, message.rank);
+    case MessageType::kFlush:
+      if (Program* program = find(message.rank)) program->flush();
+      return;
     case MessageType::kTaken:
       if (Program* program = find(message.rank)) program->taken(read<Taken>(message).bytes);
       return;
@@ -201,6 +203,20 @@ void Agent::obey(const Message& message) {
     default:
       ByteReader::malformed("hvdrun does not say that");
   }
+}
+
+// Once more, if the program that the rank had is done.
+void Agent::start(const Message& message) {
+  if (leave_at_ != TimePoint::max()) return;
+  const Program* before = find(message.rank);
+  if (before != nullptr && !before->done()) return;
+  std::erase_if(programs_, [&](const Program& each) { return &each == before; });
+  programs_.emplace_back(message.rank, read<Start>(message), environment_, hvdrun_);
+}
+
+void Agent::signal(int number, int rank) {
+  if (rank == kNoRank) return pass_on(number);
+  if (Program* program = find(rank)) program->signal(number);
 }
 
 Program* Agent::find(int rank) {

@@ -93,6 +93,24 @@ void Agents::run(std::span<const Start> programs) {
   for (const int signal : early_) pass_on(signal);
 }
 
+Agents::Peer* Agents::agent_of(int rank) {
+  for (Peer& peer : peers_) {
+    for (const Rank& each : peer.ranks) {
+      if (each.number == rank) return &peer;
+    }
+  }
+  return nullptr;
+}
+
+bool Agents::start(int rank, const Start& program) {
+  running_ = true;
+  Peer* peer = agent_of(rank);
+  if (peer == nullptr) return false;
+  peer->find(rank) = {.number = rank};
+  peer->connection.say(program, rank);
+  return true;
+}
+
 void Agents::add_polls(std::vector<pollfd>& polls) const {
   for (const Peer& peer : peers_) polls.push_back(peer.connection.wanted());
 }
@@ -169,6 +187,9 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
       if (!std::exchange(peer.find(message.rank).done, true)) {
         events.emplace_back(RankDone{message.rank});
       }
+      return;
+    case MessageType::kFlushed:
+      events.emplace_back(RankFlushed{message.rank});
       return;
     case MessageType::kClockAnswer: {
       const ClockAnswer answer = read<ClockAnswer>(message);

@@ -26,7 +26,11 @@ struct RankOutput {
 struct RankDone {
   int rank = 0;
 };
-using AgentEvent = std::variant<RankOutput, RankEnd, RankDone>;
+// The answer to Flush.
+struct RankFlushed {
+  int rank = 0;
+};
+using AgentEvent = std::variant<RankOutput, RankEnd, RankDone, RankFlushed>;
 
 // hvdrun's side of the agents that have proven to be of this job. Not thread-safe.
 class Agents {
@@ -51,6 +55,13 @@ class Agents {
   std::vector<HostFacts> facts() const;
   // Starts the programs, by rank, and passes on the signals that came before.
   void run(std::span<const Start> programs);
+  // Starts one program, also in place of one that is done. False if its agent is gone.
+  bool start(int rank, const Start& program);
+  // To a rank's agent, if it is there.
+  template <typename M>
+  void tell(int rank, const M& message) {
+    if (Peer* peer = agent_of(rank)) peer->connection.say(message, rank);
+  }
   // No agent is connected.
   bool none() const { return peers_.empty(); }
 
@@ -63,6 +74,7 @@ class Agents {
   // to end by itself: mpirun kills the others when an agent is gone whose program did not finalize
   // MPI.
   void hang_up();
+  void hang_up_all() { peers_.clear(); }
   // The output that came so far is dealt with: more may come.
   void take_more();
   // Tells programs to end, also those whose agents are still to come.
@@ -96,6 +108,7 @@ class Agents {
     bool done() const;
   };
 
+  Peer* agent_of(int rank);
   void greet(Peer& peer, const Hello& hello);
   void handle(Peer& peer, const Message& message, TimePoint now, std::vector<AgentEvent>& events);
 

@@ -17,6 +17,7 @@
 #include "core/base/text.h"
 #include "core/system/host.h"
 #include "runner/agents.h"
+#include "runner/beginning.h"
 #include "runner/link/connection.h"
 #include "runner/link/reception.h"
 #include "runner/link/wire.h"
@@ -42,15 +43,6 @@ constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive 
 constexpr Duration kReaderReads = std::chrono::seconds(2);
 constexpr std::size_t kReadOnce = 1 << 16;
 constexpr std::size_t kMostHeld = 1 << 18;  // bytes of a launcher's messages
-
-// Machines of which this one knows no address, and what to do; "" if there are none. Not before a
-// job fails to start: ssh may know machines by names of its own.
-std::string address_advice(std::span<const HostSlots> hosts) {
-  const std::string unknown = hosts_without_address(hosts);
-  if (unknown.empty()) return "";
-  return "hvdrun: this machine knows no address of " + unknown +
-         ": correct the name after -H, or tell DNS, /etc/hosts or ~/.ssh/config what it means\n";
-}
 
 class Job {
  public:
@@ -81,7 +73,6 @@ class Job {
   int conclude();
   int verdict();
   int report_start_failure();
-  std::string starter() const;
 
   const Options& options_;
   UniqueFd signals_;
@@ -109,31 +100,6 @@ class Job {
 // Of the output of this command of the plan.
 int launcher_number(std::size_t command) {
   return OutputPrinter::kLauncher - static_cast<int>(command);
-}
-
-// What to do about what ssh or a shell said.
-std::string launcher_advice(std::string_view said, const std::string& host, int code) {
-  const auto has = [&](const char* words) { return said.find(words) != std::string_view::npos; };
-  if (has("Host key verification failed")) {
-    return "hvdrun: 'ssh " + host + "' by hand shows its key and remembers it\n";
-  }
-  if (has("Permission denied (")) {
-    return "hvdrun: ssh must ask for no password there: 'ssh-copy-id " + host + "'\n";
-  }
-  if (code == 127) return "hvdrun: hvdrun has to be at the same path on every host\n";
-  return "";
-}
-
-Reception open_reception(const Options& options, const LaunchContext& context,
-                         Reception::Expects expects) {
-  const Environment environment = rank_environment(options, context);
-  return {listening_addresses(may_be_remote(options, context), chosen_interfaces(environment)),
-          port_range(environment),
-          options.manual.key_file.empty() ? random_hex(64)
-                                          : read_key_file(options.manual.key_file, true),
-          ranks_of_agents(options, context).size(),
-          link_timeout(environment),
-          std::move(expects)};
 }
 
 Job::Job(const Options& options, const LaunchContext& context)
@@ -200,14 +166,6 @@ void Job::start_programs() {
     programs.push_back({join(options_.command), join(all), plan_.folder});
   }
   agents_.run(programs);
-}
-
-std::string Job::starter() const {
-  if (plan_.by_mpirun) return "mpirun";
-  if (roots_.none()) return "all agents";
-  const LaunchCommand& command = plan_.commands[roots_.failed()];
-  if (command.host.empty()) return "an agent of hvdrun";
-  return "host " + command.host + ": " + command.argv[0];
 }
 
 int Job::run() {
@@ -278,8 +236,8 @@ void Job::note(const AgentEvent& event) {
     print(output->rank, output->output.stream, output->output.bytes);
   } else if (const auto* end = std::get_if<RankEnd>(&event)) {
     note_end(*end);
-  } else {
-    tracebacks_.rank_done(std::get<RankDone>(event).rank, Clock::now());
+  } else if (const auto* done = std::get_if<RankDone>(&event)) {
+    tracebacks_.rank_done(done->rank, Clock::now());
   }
 }
 
@@ -418,7 +376,8 @@ int Job::verdict() {
   // mpirun also fails for programs that did not finalize MPI, as none does after an engine's error.
   if (all_ended() && (roots_.exit_code() == 0 || !cut_short_)) return 0;
   if (roots_.exit_code() != 0) return report_start_failure();
-  say("hvdrun: " + starter() + " ended, but only " + std::to_string(ends_.size()) + " of " +
+  const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, roots_.failed());
+  say("hvdrun: " + starter + " ended, but only " + std::to_string(ends_.size()) + " of " +
       std::to_string(agents_.ranks()) + " ranks said how they ended\n");
   return 1;
 }
@@ -436,7 +395,8 @@ int Job::report_start_failure() {
     say(not_started_ + advice);
     return 1;
   }
-  say("hvdrun: " + starter() + " failed with exit code " + std::to_string(roots_.exit_code()) +
+  say("hvdrun: " + starter_of(plan_, roots_.failed()) + " failed with exit code " +
+      std::to_string(roots_.exit_code()) +
       (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice + more);
   if (plan_.by_mpirun && !plan_.remote) {
     say("hvdrun: without --mpi, hvdrun starts the ranks of one machine itself\n");

@@ -114,9 +114,10 @@ std::string requested_text(const Options& options) {
 
 int run(std::span<const std::string> arguments) {
   if (!arguments.empty() && arguments[0] == "agent") return run_agent(arguments.subspan(1));
+  const bool relays = !arguments.empty() && arguments[0] == "--relay";
   Options options;
   try {
-    options = parse_options(arguments, current_environment());
+    options = parse_options(arguments.subspan(relays ? 1 : 0), current_environment());
   } catch (const InvalidArgumentError& error) {
     std::fprintf(stderr, "hvdrun: %s\n", error.what());
     return kUsage;
@@ -126,6 +127,7 @@ int run(std::span<const std::string> arguments) {
     throw InternalError(std::string("cannot write standard output: ") + std::strerror(errno));
   }
   raise_file_limit(options.np);
+  if (relays) return run_relay(options, look_around());
   return run_job(options, look_around());
 }
 

@@ -1,6 +1,7 @@
 #include "runner/program.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "core/base/text.h"
 #include "core/system/host.h"
+#include "core/system/marked_processes.h"
 #include "runner/process.h"
 
 namespace hvd::runner {
@@ -24,6 +26,8 @@ constexpr Duration kDeliver = std::chrono::seconds(2);  // of a stopped program'
 constexpr Duration kQuiet = std::chrono::milliseconds(500);
 // Bytes of output that hvdrun has not taken; above it the program has to wait. See Taken.
 constexpr std::size_t kMostOnTheWay = 1 << 15;
+// Whatever a rank starts inherits it, in whatever session, and is killed with the rank.
+constexpr const char* kMarkVariable = "HVD_RANK_MARK";
 constexpr std::size_t kOutputRead = 1 << 14;
 // Of what is left when the program has ended: more than the largest terminal and pipe hold.
 constexpr std::size_t kMostDrained = std::size_t{4} << 20;
@@ -67,7 +71,7 @@ Program::Program(int rank, const Start& run, Environment environment, Connection
 }
 
 void Program::start(const Start& run) {
-  Pipe out = make_terminal();
+  Pipe out = run.on_terminal ? make_terminal() : make_pipe();
   Pipe err = make_pipe();
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const ChildStart child = start_child({.argv = split_joined(run.command),
@@ -106,6 +110,7 @@ void Program::serve(const pollfd* polls) {
   if (!has_room()) last_output_ = Clock::now();
   if (polls[0].revents != 0) read(out_, Stream::kStdout);
   if (polls[1].revents != 0) read(err_, Stream::kStderr);
+  answer_flushes();
 }
 
 void Program::read(UniqueFd& fd, Stream stream) {
@@ -114,6 +119,7 @@ void Program::read(UniqueFd& fd, Stream stream) {
   if (!read_available(fd.get(), output.bytes, kOutputRead)) fd.reset();
   if (output.bytes.empty()) return;
   last_output_ = Clock::now();
+  read_[static_cast<std::size_t>(stream)] += output.bytes.size();
   if (end_) drained_ += output.bytes.size();
   if (!hvdrun_) return;
   on_the_way_ += output.bytes.size();
@@ -143,6 +149,7 @@ void Program::tick(TimePoint now) {
   if (!end_ || done_ || !delivered(now)) return;
   out_.reset();
   err_.reset();
+  answer_flushes();
   done_ = true;
   hvdrun_.say(Done{}, rank_);
 }
@@ -164,6 +171,35 @@ void Program::pass_on(int signal) {
   if (!end_) kill(-pid_, signal == SIGTSTP ? SIGSTOP : signal);
 }
 
+void Program::signal(int number) {
+  reap();
+  if (!end_) kill(number == SIGKILL ? -pid_ : pid_, number);
+}
+
+void Program::flush() {
+  std::array<std::size_t, 2> until = read_;
+  for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
+    const UniqueFd& fd = stream == Stream::kStdout ? out_ : err_;
+    int waiting = 0;
+    if (fd && ioctl(fd.get(), FIONREAD, &waiting) == 0) {
+      until[static_cast<std::size_t>(stream)] += static_cast<std::size_t>(waiting);
+    }
+  }
+  flushes_.push_back(until);
+  answer_flushes();
+}
+
+void Program::answer_flushes() {
+  const auto has = [&](const UniqueFd& fd, Stream stream) {
+    const auto at = static_cast<std::size_t>(stream);
+    return !fd || read_[at] >= flushes_.front()[at];
+  };
+  while (!flushes_.empty() && has(out_, Stream::kStdout) && has(err_, Stream::kStderr)) {
+    hvdrun_.say(Flushed{}, rank_);
+    flushes_.pop_front();
+  }
+}
+
 void Program::reap() {
   int status = 0;
   if (end_ || waitpid(pid_, &status, WNOHANG) != pid_) return;
@@ -173,6 +209,9 @@ void Program::reap() {
     note_end(EndKind::kSignaled, WTERMSIG(status));
   }
   kill(-pid_, SIGKILL);  // what the program left running in its group
+  if (const auto mark = value_of(environment_, kMarkVariable)) {
+    kill_marked(std::string(kMarkVariable) + "=" + *mark);  // and anywhere else
+  }
 }
 
 // hvdrun hears of it at once, however much output is still to come.

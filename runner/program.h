@@ -3,8 +3,10 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -39,6 +41,10 @@ class Program {
   // `signal` first, SIGKILL to all of its group after a grace.
   void stop(int signal);
   void pass_on(int signal);
+  // To the process alone; SIGKILL to its group.
+  void signal(int number);
+  // Says Flushed once what it has written so far was sent.
+  void flush();
   // After SIGCHLD.
   void reap();
 
@@ -54,6 +60,7 @@ class Program {
   void read(UniqueFd& fd, Stream stream);
   void note_end(EndKind kind, int value);
   bool delivered(TimePoint now) const;
+  void answer_flushes();
 
   int rank_;
   Connection& hvdrun_;
@@ -63,8 +70,10 @@ class Program {
   pid_t pid_ = -1;
   UniqueFd out_;
   UniqueFd err_;
-  TimePoint last_output_;    // or when there was no room for any
-  std::size_t drained_ = 0;  // bytes that came after the end
+  TimePoint last_output_;                           // or when there was no room for any
+  std::size_t drained_ = 0;                         // bytes that came after the end
+  std::array<std::size_t, 2> read_{};               // bytes, by Stream
+  std::deque<std::array<std::size_t, 2>> flushes_;  // what read_ is then
   std::optional<TimePoint> kill_at_;
   std::optional<ProgramEnd> end_;
   TimePoint deliver_by_ = TimePoint::max();  // after the end

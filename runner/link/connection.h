@@ -47,6 +47,8 @@ class Connection {
   }
   // As much of what was said as the system takes now.
   void send();
+  // Bytes of what was said that are still here.
+  std::size_t unsent() const { return unsent_.size(); }
   // Takes what came; false when the connection is over.
   bool receive();
   // The next message that came. Throws PeerLostError on a malformed one.

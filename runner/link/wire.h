@@ -42,9 +42,11 @@ enum class MessageType : std::uint8_t {
   kSignal,
   kTaken,
   kClockQuestion,
-  kStart
+  kStart,
+  kFlush,
+  kFlushed
 };
-inline constexpr unsigned kMessageTypes = 10;
+inline constexpr unsigned kMessageTypes = 12;
 
 inline constexpr std::int32_t kNoRank = -1;
 
@@ -66,7 +68,9 @@ struct Start {
   std::string command;      // join()ed words
   std::string environment;  // join()ed "NAME=value", besides what the agent has itself
   std::string folder;       // in which it runs; "" = the agent's own
-  static constexpr auto kFields = std::tuple(&Start::command, &Start::environment, &Start::folder);
+  bool on_terminal = true;  // its standard output; else a pipe
+  static constexpr auto kFields =
+      std::tuple(&Start::command, &Start::environment, &Start::folder, &Start::on_terminal);
 };
 
 // Texts without zero bytes, as one.
@@ -118,7 +122,8 @@ struct Stop {
 };
 
 // hvdrun -> agent: pass `signal` to the programs, which go on unless they end by themselves.
-// SIGTSTP stops them whatever they do with that, until SIGCONT.
+// SIGTSTP stops them whatever they do with that, until SIGCONT. Of a rank: to its process alone,
+// but SIGKILL to its group.
 struct Signal {
   static constexpr MessageType kType = MessageType::kSignal;
   std::int32_t number = 0;
@@ -132,6 +137,17 @@ struct Taken {
   static constexpr MessageType kType = MessageType::kTaken;
   std::uint32_t bytes = 0;
   static constexpr auto kFields = std::tuple(&Taken::bytes);
+};
+
+// hvdrun -> agent, of a rank, and the answer once all that its program had written by then was
+// sent. Who hears from the program another way knows by it that no earlier output will follow.
+struct Flush {
+  static constexpr MessageType kType = MessageType::kFlush;
+  static constexpr auto kFields = std::tuple();
+};
+struct Flushed {
+  static constexpr MessageType kType = MessageType::kFlushed;
+  static constexpr auto kFields = std::tuple();
 };
 
 // hvdrun -> agent.

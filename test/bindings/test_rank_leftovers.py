@@ -173,7 +173,7 @@ def test_a_worker_that_was_buried_is_not_killed_again(monkeypatch, tmp_path):
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
-    worker = pool_worker.PoolWorker(0, 1, {}, None, str(program))
+    worker = pool_worker.LocalWorker(0, 1, {}, None, str(program))
     worker.kill()
     assert worker.ends_within(10) and worker.bury() == "was killed by SIGKILL"
     killed = []

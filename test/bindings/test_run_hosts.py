@@ -1,4 +1,4 @@
-"""hvd.run on several hosts: two network namespaces of this machine, with names and /dev/shm of
+"""hvd.run on several hosts with MPI: two network namespaces of this machine, with names and /dev/shm of
 their own. As root."""
 
 import os
@@ -73,13 +73,13 @@ def two_hosts(tmp_path, marked_processes):
 
 def test_results_output_and_failures_come_from_other_hosts(two_hosts):
     output, _ = two_hosts("""
-first, second = hvd.run(work, args=(5,), hosts=hosts, env={"CHOSEN": "yes"})
+first, second = hvd.run(work, args=(5,), hosts=hosts, use_mpi=True, env={"CHOSEN": "yes"})
 assert first[:4] == (5, f"{name}-a", 3, "yes"), first
 assert second[:4] == (6, f"{name}-b", 3, "yes"), second
 assert second[4].item() == 1.0
 for function, words in ((fail, "rank 1 raised KeyError: 'lost on the way'"), (die, "rank 1 ended")):
     try:
-        hvd.run(function, np=2, hosts=hosts.split(","))
+        hvd.run(function, np=2, hosts=hosts.split(","), use_mpi=True)
     except hvd.RankError as error:
         assert error.rank == 1 and str(error).startswith(words), error
         print("as expected")
@@ -91,7 +91,7 @@ for function, words in ((fail, "rank 1 raised KeyError: 'lost on the way'"), (di
 def test_ctrl_c_stops_the_ranks_of_other_hosts(two_hosts):
     process = two_hosts("""
 try:
-    hvd.run(sleep, hosts=hosts)
+    hvd.run(sleep, hosts=hosts, use_mpi=True)
 except KeyboardInterrupt:
     print("interrupted")
 """)

@@ -1,11 +1,13 @@
 """N hosts on this machine: what hosts.sh does, with hosts that are removed at the end of a `with`."""
 
+import itertools
 import os
 import pathlib
 import subprocess
 
 import pytest
 
+_made = itertools.count()
 _SCRIPT = pathlib.Path(__file__).with_suffix(".sh")
 
 
@@ -14,7 +16,7 @@ class Hosts:
 
     def __init__(self, count):
         self._count = count
-        self.name = f"hvd{os.getpid():x}"
+        self.name = f"hvd{os.getpid():x}x{next(_made)}"
         self.letters = "abcdefghijklmnopqrstuvwxyz"[:count]
 
     def command(self, verb, *words):

@@ -29,6 +29,7 @@ class Outcome:
     value: Any  # bytes; what worker._describe() tells; how it ended, as text
     running: bool = False  # the rank's engine can go on
     untouched: bool = False  # it was not used in the call
+    memory: int = 0  # bytes that the rank takes
     stopped: bool = False  # we asked for it: an interrupt, a time limit, another rank's failure
     at: float = dataclasses.field(default_factory=time.monotonic)
 
@@ -51,6 +52,7 @@ class CalledRank:
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.channel: Channel | None = None  # while it is connected
+        self.pid: int | None = None  # on its host
         self.is_ready = False  # for calls
         self.is_busy = False
         self.outcome: Outcome | None = None  # of the last call
@@ -149,9 +151,9 @@ class CallerLoop(EventLoop, Generic[_Rank]):
 
     def _on_first_message(self, channel: Channel) -> None:
         try:
-            for _, rank in channel.receive_ready():
+            for _, rank, pid in channel.receive_ready():
                 worker = self.worker(rank)
-                worker.channel = channel
+                worker.channel, worker.pid = channel, pid
                 self.selector.modify(channel, READ, functools.partial(self.read_messages, worker))
                 self.send(channel,
                           ("setup", sys.path, sys.argv, self._variables, self._display))

@@ -2,8 +2,6 @@
 
 import collections.abc
 import numbers
-import os
-import pathlib
 import sys
 import threading
 import typing
@@ -15,6 +13,7 @@ from typing import Any
 from horovod_cpp import _native, pickling
 from horovod_cpp.cluster import calls
 from horovod_cpp.cluster.caller_loop import Outcome
+from horovod_cpp.cluster.hosts import Words, number_of_ranks, other_hosts, slots_of
 from horovod_cpp.cluster.output import Printer
 from horovod_cpp.cluster.pool import Pool
 from horovod_cpp.cluster.pool_worker import PoolWorker
@@ -26,14 +25,15 @@ class WorkerStatus(typing.NamedTuple):
     """One rank of a cluster."""
 
     rank: int
-    process: int | None  #: its process number
+    process: int | None  #: its process number, on its host
     state: str  #: "idle", "busy", "starting", or how it ended
     calls: int  #: so far
-    memory: int  #: bytes of main memory that it takes
+    memory: int  #: bytes of main memory that it takes; on other machines: after its last call
+    host: str | None = None  #: its machine; None: this one
 
 
 class Cluster:
-    """``np`` ranks on this machine that stay alive between calls.
+    """``np`` ranks that stay alive between calls, on this machine or on several.
 
         with hvd.Cluster(np=2) as cluster:
             cluster.run(load_data)
@@ -58,23 +58,35 @@ class Cluster:
     and with this process, however it ends. What they have started ends with them, daemons too. Any
     thread may call; calls run one after the other.
 
+    With ``hosts``, hvdrun starts them over ssh, one agent on each machine; they connect to this
+    process on a TCP port of each address of this machine (of HOROVOD_GLOO_IFACE, if it is set), where
+    each message is authenticated. A machine that is lost is named when its connections have broken,
+    after HVD_LINK_TIMEOUT_SECONDS at the latest; restart() starts all anew.
+
     Args:
-        np: number of ranks, at least 1.
+        np: number of ranks, at least 1. Default: 2; with hosts their slots.
+        hosts: as hvdrun's ``-H``, "node1:4,node2:4" or a list of such parts; default: this machine.
+            Others need ssh without a password, and horovod_cpp at the same path.
+        launcher: how hvdrun starts its agents on other machines: "ssh" (default), "slurm" or
+            "exec:CMD", which is run as ``CMD HOST PROGRAM...``.
         env: variables that the ranks have besides those of this process.
         start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
         executable: the Python of the ranks; default: this one.
 
     Raises:
         TypeError: ``np`` is not an int, ``start_timeout`` not a number, or ``env`` not a dict of str.
-        InvalidArgumentError: ``np`` is less than 1, ``start_timeout`` is not positive, or this
-            process is itself a rank.
+        InvalidArgumentError: ``np`` is less than 1 or more than the slots of the hosts, a part of
+            ``hosts`` is malformed, ``start_timeout`` is not positive, or this process is itself a
+            rank.
         UnsupportedError: HOROVOD_CONTROLLER is "mpi".
         RankError: a rank did not start.
     """
 
-    def __init__(self, np: int = 2, *, env: Mapping[str, str] | None = None,
-                 start_timeout: float | None = None, executable: str | None = None) -> None:
-        calls.check_np("hvd.Cluster", np)
+    def __init__(self, np: int | None = None, *, hosts: Words = None, launcher: str | None = None,
+                 env: Mapping[str, str] | None = None, start_timeout: float | None = None,
+                 executable: str | None = None) -> None:
+        slots = slots_of("hvd.Cluster", hosts, None)
+        np = number_of_ranks("hvd.Cluster", np, slots)
         calls.refuse_on_a_rank("hvd.Cluster")
         calls.check_env(env)
         if calls.setting("HOROVOD_CONTROLLER", env) == "mpi":
@@ -83,7 +95,8 @@ class Cluster:
                 "hvd.run(..., use_mpi=True)")
         limit = calls.start_limit(start_timeout, env)
         view, display = calls.view_here()
-        self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display)
+        self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display,
+                          hosts=other_hosts(slots, np, launcher))
         self._turn = _Turn(self._pool)
         self._finalizer = weakref.finalize(self, _close, self._pool, self._turn)
         try:
@@ -307,19 +320,11 @@ def _tell_of(lost: Mapping[int, str]) -> None:
 
 
 def _status(rank: int, worker: PoolWorker | None, pool: Pool) -> WorkerStatus:
+    host = pool.hosts.by_rank()[rank] if pool.hosts else None
     if worker is None:
-        return WorkerStatus(rank, None, pool.lost.get(rank, "gone"), 0, 0)
+        return WorkerStatus(rank, None, pool.lost.get(rank, "gone"), 0, 0, host)
     state = "starting" if not worker.is_ready else "busy" if worker.is_busy else "idle"
-    return WorkerStatus(rank, worker.process.pid, state, worker.calls, _memory(worker.process.pid))
-
-
-def _memory(process: int) -> int:
-    """Bytes; 0 when it has just ended."""
-    try:
-        pages = int(pathlib.Path(f"/proc/{process}/statm").read_text("ascii").split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return WorkerStatus(rank, worker.pid, state, worker.calls, worker.memory(), host)
 
 
 def _close(pool: Pool, turn: _Turn) -> None:

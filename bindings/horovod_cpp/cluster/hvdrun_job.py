@@ -1,24 +1,21 @@
-"""Ranks that hvdrun starts, for one call of hvd.run: on other machines, or with MPI."""
+"""Ranks of one call of hvd.run whose output hvdrun shows: with MPI, or with files of it."""
 
 import contextlib
 import os
-import pathlib
-import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
-from horovod_cpp import _native
 from horovod_cpp.cluster import pool_worker
 from horovod_cpp.cluster.caller_loop import CalledRank, CallerLoop, Outcome
 from horovod_cpp.cluster.calls import RankError
 from horovod_cpp.cluster.event_loop import READ
 from horovod_cpp.cluster.listener import own_addresses
 from horovod_cpp.cluster.output import Printer, write_text
+from horovod_cpp.cluster.relay import needed_hvdrun
 
 _GRACE = 1.0  # seconds between asking hvdrun to stop and killing it
 _LEAVE = 10.0  # seconds that ranks may take to end when all is done
@@ -45,7 +42,7 @@ class HvdrunJob(CallerLoop[CalledRank]):
         self._tail: list[str] = []
         self._partial = b""
         address = self.listen(self.key, own_addresses(interfaces) if remote else (), size)
-        command = [_needed_hvdrun(), *options, executable or sys.executable, *pool_worker.WORKER]
+        command = [needed_hvdrun(), *options, executable or sys.executable, *pool_worker.WORKER]
         variables = {**os.environ, **(env or {}), pool_worker.ADDRESS: address,
                      pool_worker.KEY: self.key.hex()}
         self._process = subprocess.Popen(
@@ -140,21 +137,3 @@ class HvdrunJob(CallerLoop[CalledRank]):
             self._tail = [*self._tail[1 - _TAIL:], text]
             write_text(sys.stdout, text + "\n")
             sys.stdout.flush()
-
-
-def find_hvdrun() -> str | None:
-    """The hvdrun that was installed with this package, else the one in PATH; None: neither."""
-    return shutil.which("hvdrun", path=os.pathsep.join(_folders())) or shutil.which("hvdrun")
-
-
-def _folders() -> list[str]:
-    return [sysconfig.get_path("scripts"), str(pathlib.Path(sys.executable).parent)]
-
-
-def _needed_hvdrun() -> str:
-    found = find_hvdrun()
-    if found is None:
-        raise _native.UnsupportedError(
-            "hvd.run needs hvdrun for other machines and MPI, and it is neither in "
-            + " nor in ".join(dict.fromkeys(_folders())) + "; reinstall horovod_cpp")
-    return found

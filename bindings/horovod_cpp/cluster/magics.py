@@ -1,6 +1,7 @@
 """%%hvd and %hvd: a cluster in a notebook. ``%load_ext horovod_cpp`` loads them."""
 
 import argparse
+import shlex
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -16,6 +17,7 @@ _HELP = """\
 %%hvd                    runs the rest of the cell on all ranks
 %%hvd 0,2                on some of them
 %hvd start 4             starts four ranks (also -n 4); the first %%hvd starts 2
+%hvd start --hosts a:2,b:2   starts them on these machines, with ssh; --launcher HOW: otherwise
 %hvd status              what the ranks do
 %hvd restart             new processes for all ranks, with empty namespaces
 %hvd stop                ends the ranks
@@ -31,7 +33,8 @@ def _ranks(text: str) -> list[int]:
 # Of each command, and of a cell.
 _ARGUMENTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "": [("ranks", {"nargs": "?", "type": _ranks}), ("-n", {"type": int})],
-    "start": [("-n", {"type": int}), ("number", {"nargs": "?", "type": int})],
+    "start": [("-n", {"type": int}), ("number", {"nargs": "?", "type": int}), ("--hosts", {}),
+              ("--launcher", {})],
     "status": [], "restart": [], "stop": [], "cluster": [],
     "push": [("names", {"nargs": "+"})],
     "pull": [("names", {"nargs": "+"}), ("-r", {"dest": "rank", "type": int})],
@@ -52,8 +55,8 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
         if self._cluster is not None and self._cluster._pool.closed:
             self._cluster = None  # with its close()
         try:
-            return self._do(line.split("#")[0].split(), cell)
-        except _native.InvalidArgumentError as error:  # the user's own ones are RankErrors
+            return self._do(shlex.split(line, comments=True), cell)
+        except (_native.InvalidArgumentError, ValueError) as error:  # the user's are RankErrors
             raise UsageError(str(error)) from None
 
     def _do(self, words: list[str], cell: str | None) -> Any:
@@ -69,23 +72,26 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
             raise UsageError(f"%hvd has no {command!r}:\n{_HELP}")
         return getattr(self, f"do_{command}")(**vars(_parser(command).parse_args(arguments)))
 
-    def _running(self, np: int | None = None) -> Cluster:
+    def _running(self, np: int | None = None, hosts: str | None = None,
+                 launcher: str | None = None) -> Cluster:
         """The cluster; starts one where there is none."""
         if self._cluster is None:
-            self._cluster = Cluster(_RANKS if np is None else np)
-            print(f"started {self._cluster.size} ranks"
-                  + (" (%hvd start -n N: another number)" if np is None else ""))
+            self._cluster = Cluster(np, hosts=hosts, launcher=launcher)
+            where = f" on {hosts}" if hosts else ""
+            print(f"started {self._cluster.size} ranks{where}"
+                  + (" (%hvd start -n N: another number)" if np is None and not hosts else ""))
         elif np is not None and np != self._cluster.size:
             raise UsageError(f"{self._cluster.size} ranks are running: %hvd stop ends them")
         return self._cluster
 
-    def do_start(self, n: int | None, number: int | None) -> None:
+    def do_start(self, n: int | None, number: int | None, hosts: str | None,
+                 launcher: str | None) -> None:
         if self._cluster is not None:
             raise UsageError(f"{self._cluster.size} ranks are running: %hvd stop ends them")
         if None not in (n, number):
             raise UsageError("%hvd start takes one number of ranks")
         given = number if n is None else n
-        self._running(_RANKS if given is None else given)
+        self._running(_RANKS if given is None and hosts is None else given, hosts, launcher)
 
     def do_status(self) -> None:
         if self._cluster is None:
@@ -94,7 +100,7 @@ class HorovodMagics(Magics):  # type: ignore[misc]  # IPython has no types
         print("rank  process  state    calls  memory")
         for rank in self._cluster.status():
             print(f"{rank.rank:4}  {rank.process or '':7}  {rank.state:8}{rank.calls:6}  "
-                  f"{rank.memory / 2**20:.0f} MiB")
+                  f"{rank.memory / 2**20:.0f} MiB{f'  {rank.host}' if rank.host else ''}")
 
     def do_restart(self) -> None:
         if self._cluster is None:

@@ -1,23 +1,27 @@
-"""The processes of some ranks on this machine, for hvd.run and hvd.Cluster."""
+"""The processes of some ranks, for hvd.run and hvd.Cluster."""
 
 import contextlib
 import functools
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from horovod_cpp.cluster.caller_loop import CallerLoop, Outcome, first_failure
 from horovod_cpp.cluster.calls import RankError
 from horovod_cpp.cluster.event_loop import READ
+from horovod_cpp.cluster.hosts import Hosts
+from horovod_cpp.cluster.listener import own_addresses
 from horovod_cpp.cluster.output import Printer, SilentView
-from horovod_cpp.cluster.pool_worker import ADDRESS, KEY, PoolWorker
+from horovod_cpp.cluster.pool_worker import ADDRESS, KEY, MARK, LocalWorker, PoolWorker, new_mark
+from horovod_cpp.cluster.relay import DONE, END, FLUSHED, OUTPUT, HostedWorker, Relay, output_in
 from horovod_cpp.cluster.wire import BrokenMessage
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _ENDING = 2.0  # seconds between a rank's last word and its end
 _ROUNDS = 2  # of look()
+_UNANSWERED = 10.0  # seconds that a host may take to kill a rank, before it is given up
 _DROPPING = 0.5  # seconds that a call waits for ranks that leave a job
 
 
@@ -29,11 +33,13 @@ class Pool(CallerLoop[PoolWorker]):
     Args:
         printer: shows what workers print and display.
         initialise: workers call hvd.init() before they get calls.
+        hosts: where they run; None: on this machine.
     """
 
     def __init__(self, size: int, printer: Printer, env: Mapping[str, str] | None = None,
                  executable: str | None = None, start_timeout: float = 60.0,
-                 initialise: bool = True, display: bool = False) -> None:
+                 initialise: bool = True, display: bool = False,
+                 hosts: Hosts | None = None) -> None:
         super().__init__(size, printer, {}, display)
         self.lost: dict[int, str] = {}  # rank -> how its worker ended, outside of a call
         self.closed = False
@@ -43,6 +49,9 @@ class Pool(CallerLoop[PoolWorker]):
         self._start_timeout = start_timeout
         self._initialise = initialise
         self._owner = os.getpid()
+        self.hosts = hosts
+        self._relay: Relay | None = None
+        self._launch_error = ""
 
     # -- starting
 
@@ -64,13 +73,17 @@ class Pool(CallerLoop[PoolWorker]):
             self.serve(lambda: self.interrupted or not starting(), deadline)
         if self.interrupted:
             raise KeyboardInterrupt
+        if self._launch_error:
+            raise RankError(f"the ranks could not be started:\n{self._launch_error}")
         if None in self.workers:
             rank = self.workers.index(None)
             raise RankError(
                 f"rank {rank} {self.lost.pop(rank)} when it started{self.last_words(rank)}", rank)
         if starting():
             late = [worker.rank for worker in self.workers if worker and not worker.is_ready]
-            raise RankError(f"ranks {late} have not started within {self._start_timeout:g} s")
+            places = f" on hosts {self.hosts.words}" if self.hosts else ""
+            raise RankError(f"ranks {late} have not started{places} within "
+                            f"{self._start_timeout:g} s")
         self.close_listener()
         if self._initialise and not self.engines_run:
             self._start_engines(max(deadline - time.monotonic(), 0.0))
@@ -83,21 +96,37 @@ class Pool(CallerLoop[PoolWorker]):
             return
         if self.closing:
             raise RankError("the cluster was closed during the call")
-        meeting = {ADDRESS: self.listen(self.key, ranks=self.size), KEY: self.key.hex(),
+        self._launch_error = ""
+        addresses = own_addresses(self.hosts.interfaces) if self.hosts else ()
+        meeting = {ADDRESS: self.listen(self.key, addresses, self.size), KEY: self.key.hex(),
                    **self._rendezvous()}
+        start = self._start_hosted if self.hosts else self._start_local
         for rank in missing:
             self.lost.pop(rank, None)
-            worker = self.workers[rank] = PoolWorker(rank, self.size, meeting, self._env,
-                                                     self._executable)
-            self.selector.register(worker.pidfd, READ, functools.partial(self._on_end, worker))
-            for name, stream in worker.streams.items():
-                self.selector.register(stream, READ,
-                                       functools.partial(self._on_output, worker, name))
+            self.workers[rank] = start(rank, meeting)
+
+    def _start_local(self, rank: int, meeting: Mapping[str, str]) -> PoolWorker:
+        worker = LocalWorker(rank, self.size, meeting, self._env, self._executable)
+        self.selector.register(worker.pidfd, READ, functools.partial(self._on_end, worker))
+        for name, stream in worker.streams.items():
+            self.selector.register(stream, READ, functools.partial(self._on_output, worker, name))
+        return worker
+
+    def _start_hosted(self, rank: int, meeting: Mapping[str, str]) -> PoolWorker:
+        assert self.hosts is not None  # for mypy
+        if self._relay is None:
+            self._relay = Relay(self.hosts.options, self.hosts.by_rank(), self._executable)
+            self.selector.register(self._relay, READ, self._on_relay)
+        variables = {**(self._env or {}), **meeting, MARK: new_mark()}
+        return HostedWorker(rank, self._relay, variables, self._on_relay)
 
     def _rendezvous(self) -> dict[str, str]:
-        """Where the engines of one session meet, and nobody else."""
-        return {"HVD_RENDEZVOUS": f"unix:hvd-{self._owner}-{secrets.token_hex(16)}",
-                "HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
+        """Where the engines of one session meet, and nobody else. hvdrun knows the place on its
+        hosts."""
+        key = {"HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
+        if self.hosts:
+            return key
+        return {"HVD_RENDEZVOUS": f"unix:hvd-{self._owner}-{secrets.token_hex(16)}", **key}
 
     def _start_engines(self, seconds: float) -> None:
         outcomes = self.call(("init", self._rendezvous()), range(self.size), seconds)
@@ -155,7 +184,7 @@ class Pool(CallerLoop[PoolWorker]):
         for worker in asked:
             if worker.outcome is None:
                 worker.kill()
-        self.serve(over)
+        self._serve_kills(over)
         for worker in asked:
             if worker.outcome is not None:
                 worker.outcome.stopped = True
@@ -190,7 +219,12 @@ class Pool(CallerLoop[PoolWorker]):
         worker.kill()
 
     def on_message(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
+        if worker.defers(kind, content):
+            return
         self._drain(worker)
+        self._take(worker, kind, content)
+
+    def _take(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
         if kind == "begun":
             worker.has_begun()
         elif kind == "dropped":
@@ -201,6 +235,49 @@ class Pool(CallerLoop[PoolWorker]):
     def on_failed_setup(self, worker: PoolWorker, traceback: str) -> None:
         self.printer.feed(worker.rank, "stderr", traceback.encode())
         worker.kill()
+
+    def _on_relay(self, relay: Relay) -> None:
+        try:
+            for kind, rank, payload in relay.receive():
+                worker = self.workers[rank]
+                if isinstance(worker, HostedWorker):  # else it was given up
+                    self._on_relayed(worker, kind, payload)
+        except EOFError:
+            self._drop_relay()
+
+    def _on_relayed(self, worker: HostedWorker, kind: int, payload: bytes) -> None:
+        if kind == OUTPUT:
+            self.printer.feed(worker.rank, *output_in(payload))
+        elif kind == END:
+            worker.note_end(payload)
+        elif kind == DONE:
+            self._on_end(worker)
+        elif kind == FLUSHED:
+            for message in worker.due_messages():
+                self._take(worker, *message)
+
+    def _serve_kills(self, done: Callable[[], bool], seconds: float | None = None) -> None:
+        """Until ranks that were killed have ended. This machine always kills; another one may not
+        answer, and then all that its hvdrun runs is given up."""
+        killed = [worker for worker in self.workers if worker is not None]
+        limit = _UNANSWERED if seconds is None else seconds
+        self.serve(done, time.monotonic() + limit if self._relay else None)
+        if self._relay is not None and not done():
+            for worker in killed:
+                host = self._relay.hosts[worker.rank]
+                worker.end = worker.end or f"did not answer on host {host}"
+            self._drop_relay()
+
+    def _drop_relay(self) -> None:
+        """Ends what hvdrun runs, or it has ended itself."""
+        if self._relay is None:
+            return
+        relay, self._relay = self._relay, None
+        self.selector.unregister(relay)
+        self._launch_error = relay.close()
+        for worker in list(self.workers):
+            if worker is not None:
+                self._on_end(worker)
 
     def _on_output(self, worker: PoolWorker, name: str, _: object = None) -> None:
         data = worker.read(name)
@@ -216,13 +293,18 @@ class Pool(CallerLoop[PoolWorker]):
                 self._on_output(worker, name)
 
     def _on_end(self, worker: PoolWorker, _: object = None) -> None:
+        if isinstance(worker, HostedWorker):
+            worker.is_over = True
+            for message in worker.due_messages():
+                self._take(worker, *message)
         if worker.channel is not None:
             self.read_messages(worker)  # what it said last
         self._drain(worker)
         for name in worker.streams:  # a process of another session may still have them
             self._close_stream(worker, name)
         self.close_channel(worker)
-        self.selector.unregister(worker.pidfd)
+        if isinstance(worker, LocalWorker):
+            self.selector.unregister(worker.pidfd)
         end = "ended"
         try:
             end = worker.bury()
@@ -253,7 +335,7 @@ class Pool(CallerLoop[PoolWorker]):
                 if worker is not None:
                     worker.is_busy = False  # there is no call any more: the next ready() tells
             self.printer = Printer(SilentView(), ())  # which may be what failed
-            self.serve(self._gone)
+            self._serve_kills(self._gone)
             raise
 
     def _gone(self) -> bool:
@@ -296,4 +378,5 @@ class Pool(CallerLoop[PoolWorker]):
                     worker.kill()
             self.serve(self._gone, time.monotonic() + _GRACE)
             self.kill()
-            self.serve(self._gone)
+            self._serve_kills(self._gone, _GRACE)
+            self._drop_relay()

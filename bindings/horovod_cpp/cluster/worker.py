@@ -31,15 +31,16 @@ def main() -> None:
     address = os.environ.pop(pool_worker.ADDRESS)
     key = bytes.fromhex(os.environ.pop(pool_worker.KEY))
     caller = os.environ.pop(pool_worker.CALLER, None)
-    mark = None
-    if caller is not None:
-        mark = f"{pool_worker.MARK}={os.environ[pool_worker.MARK]}"
+    mark = os.environ.get(pool_worker.MARK)
+    if mark is not None:
+        mark = f"{pool_worker.MARK}={mark}"
+    if caller is not None and mark is not None:
         _native._end_with(int(caller), mark)
     channel = wire.connect(address, key)
-    channel.send(("hello", _rank_of_launcher()))
-    if caller is None:
+    channel.send(("hello", _rank_of_launcher(), os.getpid()))
+    if mark is None:
         start_engine_thread(_leave_with_caller, channel)
-    Worker(channel, mark).serve()
+    Worker(channel, mark, is_local=caller is not None).serve()
 
 
 def _rank_of_launcher() -> int:
@@ -57,8 +58,9 @@ def _leave_with_caller(channel: wire.Channel) -> None:
 class Worker:
     """Answers the messages of the caller, one after the other, on the main thread."""
 
-    def __init__(self, channel: wire.Channel, mark: str | None) -> None:
+    def __init__(self, channel: wire.Channel, mark: str | None, is_local: bool) -> None:
         self._channel = channel
+        self._is_local = is_local  # the caller can look at this process
         self._mark = mark  # of what it starts
         self._process = os.getpid()
         self._sending = threading.Lock()  # threads of the user's may display things
@@ -100,7 +102,8 @@ class Worker:
             self.flush()
             if os.getpid() != self._process:
                 _end_fork(outcome)
-            self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls))
+            self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls,
+                       0 if self._is_local else pool_worker.memory_of(self._process)))
             del outcome, arguments
 
     def send(self, message: tuple[Any, ...]) -> None:

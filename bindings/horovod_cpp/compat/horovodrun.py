@@ -8,7 +8,7 @@ import sysconfig
 import tempfile
 
 from horovod_cpp import InvalidArgumentError
-from horovod_cpp.cluster.hvdrun_job import find_hvdrun
+from horovod_cpp.cluster.relay import find_hvdrun
 from horovod_cpp.compat import PACKAGES
 from horovod_cpp.compat import install as install_packages
 

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from horovod_cpp.cluster.hvdrun_job import find_hvdrun
+from horovod_cpp.cluster.relay import find_hvdrun
 from horovod_cpp.doctor.bounded import Finding, capture, ok, problem, rank_program, warning
 from horovod_cpp.doctor.software import REINSTALL, part_of_build, path_fix
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import horovod_cpp as hvd
 from horovod_cpp import _native
-from horovod_cpp.cluster.hvdrun_job import find_hvdrun
+from horovod_cpp.cluster.relay import find_hvdrun
 from horovod_cpp.doctor.bounded import Finding, capture, ok, problem, warning
 
 REINSTALL = "pip install --force-reinstall horovod_cpp"

@@ -1,0 +1,101 @@
+"""The machines that hvd.run and hvd.Cluster are given."""
+
+import dataclasses
+import os
+import pathlib
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+
+from horovod_cpp import _native
+from horovod_cpp.cluster import calls
+
+_RANKS = 2  # when nobody says
+
+Words = str | Iterable[str] | None
+
+
+def number_of_ranks(caller: str, np: object, slots: Mapping[str, int]) -> int:
+    """``np``, or what the hosts have room for."""
+    if np is None:
+        np = sum(slots.values()) if slots else _RANKS
+    number = calls.check_np(caller, np)
+    if slots and number > sum(slots.values()):
+        raise _native.InvalidArgumentError(
+            f"{caller}: np is {number}, but the hosts have {sum(slots.values())} slots")
+    return number
+
+
+def slots_of(caller: str, hosts: Words, hostfile: str | os.PathLike[str] | None) -> dict[str, int]:
+    """Ranks that each host may have, from what the caller was given."""
+    if hosts is not None and hostfile is not None:
+        raise _native.InvalidArgumentError(f"{caller} takes hosts or hostfile, not both")
+    slots: dict[str, int] = {}
+    if hostfile is not None:
+        for line in pathlib.Path(hostfile).read_text(encoding="utf-8").splitlines():
+            words = line.partition("#")[0].split()
+            if words:
+                host, colon, number = words[0].partition(":")
+                counts = [word[6:] for word in words[1:] if word.startswith("slots=")]
+                if colon:
+                    counts.insert(0, number)
+                _add_slots(slots, host, (counts or ["1"])[0], f"{caller}, {hostfile}: {line!r}")
+        return slots
+    for part in names_in(hosts):
+        host, _, number = part.partition(":")
+        _add_slots(slots, host, number or "1", f"{caller}, hosts: {part!r}")
+    return slots
+
+
+def _add_slots(slots: dict[str, int], host: str, number: str, origin: str) -> None:
+    if (not host or host.startswith("-")  # an option of ssh
+            or not number.isdigit() or int(number) < 1 or host in slots):
+        raise _native.InvalidArgumentError(
+            f"{origin}: expected different names with a number of slots, node1:4")
+    slots[host] = int(number)
+
+
+def names_in(names: Words) -> list[str]:
+    """Of a text with commas, or a list."""
+    if names is None:
+        return []
+    return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Hosts:
+    """Machines other than this one, perhaps with this one.
+
+    Args:
+        words: for hvdrun's -H.
+        options: words for hvdrun.
+        interfaces: through which they reach this one; none: all.
+    """
+
+    words: str
+    options: Sequence[str]
+    interfaces: Sequence[str] = ()
+
+    def by_rank(self) -> list[str]:
+        parts = (part.rpartition(":") for part in self.words.split(","))
+        return [host for host, _, slots in parts for _ in range(int(slots))]
+
+
+def other_hosts(slots: Mapping[str, int], np: int, launcher: str | None,
+                interfaces: Sequence[str] = (), options: Sequence[str] = ()) -> Hosts | None:
+    """None: all ranks are to run on this machine."""
+    if all(map(_is_local, slots)):
+        return None
+    words = words_of(slots)
+    chosen = ["--network-interfaces", ",".join(interfaces)] if interfaces else []
+    return Hosts(words, ["-np", str(np), "-H", words, "--launcher", launcher or "ssh", *chosen,
+                         *options], interfaces)
+
+
+def _is_local(host: str) -> bool:
+    name = socket.gethostname()
+    return host in ("localhost", name, name.partition(".")[0]) or host.startswith("127.")
+
+
+def words_of(slots: Mapping[str, int]) -> str:
+    """For hvdrun's -H."""
+    return ",".join(f"{host}:{number}" for host, number in slots.items())

@@ -193,7 +193,9 @@ void TcpControlPlane::report_events() {
 
 void TcpControlPlane::open_data(Rank to) {
   MutexLock lock(mutex_);
-  network_.open({to, HandshakeService::kData}, Clock::now() + link_timeout_);
+  const TimePoint give_up = Clock::now() + link_timeout_;
+  network_.open({to, HandshakeService::kData}, give_up);
+  network_.open({to, HandshakeService::kControl}, give_up);  // which notices that a host is gone
   after_call();
 }
 

@@ -131,8 +131,6 @@ class TcpNetwork {
   Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
   void accept_all(const TcpListener& listener);
-  // Whether connections are taken.
-  void listen(bool on);
   Link& add(TcpDescriptor socket, Stage stage, const Target& target, Duration limit);
   void watch(Link& link, bool is_new);
   void close(Id id);
@@ -142,7 +140,6 @@ class TcpNetwork {
   void connecting_ended(Link& link);
   // The other end has proven who it is.
   void come_up(Link& link);
-  void hand_out(Link& link);  // which is for data
   // These may end links: a link is looked up again afterwards.
   void flush(Link& link);
   void read(Id id, int times);  // or until there is nothing to read

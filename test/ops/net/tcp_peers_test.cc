@@ -299,7 +299,7 @@ TEST(TcpDoor, OfAChosenInterfaceIsAtNoOtherAddress) {
   sockaddr_in other{};
   other.sin_family = AF_INET;
   other.sin_addr.s_addr = htonl(0x7f000002);
-  other.sin_port = htons(test::loopback_port(door.endpoint()));
+  other.sin_port = htons(test::loopback_port(test::endpoint_of(door)));
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM, 0));
   EXPECT_NE(connect(socket.get(), reinterpret_cast<sockaddr*>(&other), sizeof other), 0);
 }
@@ -310,7 +310,7 @@ TEST(TcpDoor, OfNoChosenInterfaceIsWhereItSays) {
     EXPECT_NE(listener.at.port, 0);
     EXPECT_THAT(listener.at.host, testing::Not(testing::AnyOf("0.0.0.0", "::")));
   }
-  EXPECT_NE(test::loopback_port(door.endpoint()), 0);
+  EXPECT_NE(test::loopback_port(test::endpoint_of(door)), 0);
 }
 
 TEST(TcpDoor, AnAddressThatLeadsNowhereDoesNotHideTheNextOne) {

@@ -189,9 +189,12 @@ std::optional<std::size_t> TcpReceivingStream::fill(int socket, std::string& why
   std::size_t wanted = 0;
   if (step_ == Step::kBody) {
     wanted = header_.bytes - taken_;
-    std::byte* to = body_.data() + taken_;
-    if (current_ && !current_->into.empty()) to = current_->into.data() + taken_;
-    if (current_ && current_->into.empty()) {
+    std::byte* to = nullptr;
+    if (!current_) {
+      to = body_.data() + taken_;
+    } else if (!current_->into.empty()) {
+      to = current_->into.data() + taken_;
+    } else {
       nowhere_.resize(kDropBytes);
       wanted = std::min(wanted, kDropBytes);
       to = nowhere_.data();

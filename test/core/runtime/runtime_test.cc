@@ -78,6 +78,7 @@ class LingeringCollective final : public test::ForwardingCollective {
     if (calls_ >= kCalls) return ForwardingCollective::poll_interval();
     return std::chrono::milliseconds(5);
   }
+  std::optional<Duration> prepare_sleep() override { return poll_interval(); }
   void progress(TimePoint) override { ++calls_; }
 
   static constexpr int kCalls = 100;

@@ -22,8 +22,8 @@ constexpr Duration kUnauthenticatedLimit =
 constexpr Duration kReasonLimit = milliseconds(500);  // see data_ended()
 constexpr Duration kListenPause = milliseconds(100);  // without descriptors
 constexpr std::size_t kBufferBytes = 64 << 10;
-constexpr int kReadsInARow = 16;  // then it is another link's turn
-constexpr int kAcceptsInARow = 64;
+constexpr int kReadsInARow = 16;   // then it is another link's turn
+constexpr int kAcceptsInARow = 2;  // of a listener: whoever polls must not be held up by others
 constexpr std::uint64_t kListener = std::uint64_t{1} << 63;  // in epoll, before a listener's place
 
 bool watch_listeners(int epoll, int operation, std::span<const TcpListener> listeners,
@@ -119,13 +119,17 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
       listen_again_ = Clock::now() + kListenPause;
       return;
     }
-    // A rank of this job has proven its name long before so many others came.
-    const auto is_unauthenticated = [this](Id id) {
-      return links_.at(id).stage == Stage::kUnauthenticated;
-    };
-    const auto count = std::ranges::count_if(unsettled_, is_unauthenticated);
-    if (static_cast<std::size_t>(count) >= kMaxUnauthenticatedPeers) {
-      close(*std::ranges::find_if(unsettled_, is_unauthenticated));
+    // The oldest makes room, one that has said nothing first. A rank of this job has proven its
+    // name long before so many others came.
+    std::vector<Id> unauthenticated;
+    for (const Id id : unsettled_) {
+      if (links_.at(id).stage == Stage::kUnauthenticated) unauthenticated.push_back(id);
+    }
+    if (unauthenticated.size() >= kMaxUnauthenticatedPeers) {
+      const auto silent = std::ranges::find_if(unauthenticated, [this](Id id) {
+        return links_.at(id).handshake->missing() == kHelloBytes;
+      });
+      close(silent != unauthenticated.end() ? *silent : unauthenticated.front());
     }
     Link& link = add(std::move(socket), Stage::kUnauthenticated, {}, kUnauthenticatedLimit);
     const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank,

@@ -115,6 +115,20 @@ TEST_F(TcpPeers, ThatSayNothingKeepNobodyOut) {
   EXPECT_TRUE(silent.front().is_closed()) << "the oldest ones make room";
 }
 
+TEST_F(TcpPeers, ThatSayNothingMakeRoomBeforeOneThatSaidHello) {
+  RawSocket rank(port());
+  Handshake handshake = caller(2, 0, world_.key);
+  rank.write(handshake.take_output());
+  handshake.take(rank.read(kWelcomeBytes));
+  std::deque<RawSocket> silent;
+  for (std::size_t i = 0; i < 2 * TcpNetwork::kMaxUnauthenticatedPeers; ++i)
+    silent.emplace_back(port());
+  EXPECT_TRUE(silent.front().is_closed());
+  rank.write(handshake.take_output());
+  rank.write(make_frame(TcpFrameKind::kMessage, text_message("it is up")));
+  EXPECT_EQ(next_message(*zero_).bytes, text_message("it is up"));
+}
+
 TEST_F(TcpPeers, ThatSayHelloAndNothingElseKeepNobodyOut) {
   std::deque<RawSocket> idle;
   for (std::size_t i = 0; i < 3 * TcpNetwork::kMaxUnauthenticatedPeers; ++i) {

@@ -285,6 +285,7 @@ large_tensors='*OfSeveralMebibytes*'
 # The same contracts in worlds that differ in chunk size, in delays, or in one rank.
 left_to_full=":$large_tensors:*SimRuntimeContract*GivenUpAtAnyMoment_5:*/TinySmall_*:*/SimRuntimeContract.*_3:*/HierCollectiveContract.*/Delayed_*"
 left_to_full+=":All/SimCollectiveContract.*/Sync_*:*/SyncDelayed_*"
+left_to_full+=":*/TcpCollectiveContract.*/SmallBuffers_*:*/MessageCollectiveContract.*/Default_*"
 [[ -z $full ]] || left_to_full=
 if [[ -n $full ]] && step build-tsan build tsan core_runtime_test ops_test; then
   step tsan run_programs tsan tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_tensors:$large_shapes" \

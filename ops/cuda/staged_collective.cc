@@ -258,10 +258,11 @@ std::unique_ptr<StagedCollective> StagedCollective::staged_subset(std::uint32_t 
 }
 
 std::optional<Duration> StagedCollective::poll_interval() const {
-  const auto mine = queue_->poll_interval();
-  const auto theirs = host_->poll_interval();
-  if (!mine || !theirs) return mine ? mine : theirs;
-  return std::min(*mine, *theirs);
+  return earlier(queue_->poll_interval(), host_->poll_interval());
+}
+
+std::optional<Duration> StagedCollective::prepare_sleep() {
+  return earlier(queue_->poll_interval(), host_->prepare_sleep());
 }
 
 }  // namespace hvd

@@ -44,6 +44,7 @@ class StagedCollective final : public Collective {
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
 
   std::optional<Duration> poll_interval() const override;
+  std::optional<Duration> prepare_sleep() override;
   void progress(TimePoint now) override { host_->progress(now); }
   Fence fence() override { return queue_->stream().fence(); }
   void abort() noexcept override { host_->abort(); }

@@ -178,10 +178,11 @@ std::unique_ptr<Collective> IpcCollective::subset(std::uint32_t number,
 }
 
 std::optional<Duration> IpcCollective::poll_interval() const {
-  const auto mine = set_->poll_interval();
-  const auto theirs = staged_->poll_interval();
-  if (!mine || !theirs) return mine ? mine : theirs;
-  return std::min(*mine, *theirs);
+  return earlier(set_->poll_interval(), staged_->poll_interval());
+}
+
+std::optional<Duration> IpcCollective::prepare_sleep() {
+  return earlier(set_->poll_interval(), staged_->prepare_sleep());
 }
 
 void IpcCollective::progress(TimePoint now) {

@@ -55,6 +55,7 @@ class IpcCollective final : public Collective {
   std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) override;
 
   std::optional<Duration> poll_interval() const override;
+  std::optional<Duration> prepare_sleep() override;
   void progress(TimePoint now) override;
   Fence fence() override;
   void abort() noexcept override;

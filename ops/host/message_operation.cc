@@ -2,12 +2,22 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <climits>
 
+#include "core/base/clock.h"
+#include "core/base/status.h"
 #include "ops/host/host_memory.h"
 #include "ops/host/streaming_copy.h"
 
 namespace hvd::host {
+namespace {
+
+// How long the reason of a rank that gave an operation up may take: it comes as a control message.
+constexpr Duration kReasonLimit = std::chrono::milliseconds(500);
+
+}  // namespace
+
 MessagePiece::MessagePiece(MessageOperation& operation)
     : stats_(operation.stats_),
       set_(*operation.set_),
@@ -35,6 +45,14 @@ void MessagePiece::unpack(const std::byte* from, const ByteSequence& output, std
   if (from == output.whole(first, bytes)) return;
   const Stopwatch unpacking(stats_.unpacking);
   output.copy_from(from, first, bytes);
+}
+
+// What came in place of the data is not to be used. The reason ends the job before the limit.
+bool MessagePiece::wait_for_reason() {
+  const TimePoint now = Clock::now();
+  if (!given_up_at_) given_up_at_ = now;
+  if (now < *given_up_at_ + kReasonLimit) return false;
+  throw AbortedError("another rank gave up a collective operation that this one takes part in");
 }
 
 MessageOperation::MessageOperation(std::shared_ptr<MessageSet> set, std::vector<Fence> ready,

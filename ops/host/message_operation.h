@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,9 @@ class MessagePiece {
   MessagePiece(const MessagePiece&) = delete;
   MessagePiece& operator=(const MessagePiece&) = delete;
 
-  // True when all that was posted has moved.
-  bool arrived() { return messages_->arrived(); }
+  // True when all that was posted has moved. Throws AbortedError when another rank gave the
+  // operation up and has not said why soon afterwards.
+  bool arrived() { return messages_->arrived() && (messages_->complete() || wait_for_reason()); }
   // Requires: arrived(). Does the local work that follows and posts the next messages; false when
   // there are none and the piece is done.
   virtual bool next() = 0;
@@ -55,10 +57,13 @@ class MessagePiece {
   OperationStats& stats_;
 
  private:
+  bool wait_for_reason();
+
   const MessageSet& set_;
   std::uint64_t operation_;
   Scratch scratch_;  // outlives the messages
   std::unique_ptr<Messages> messages_;
+  std::optional<TimePoint> given_up_at_;  // by another rank
 };
 
 // An operation is one or more rows of pieces, of each of which a few are on their way at a time. In

@@ -193,7 +193,11 @@ void TcpControlPlane::report_events() {
 
 void TcpControlPlane::open_data(Rank to) {
   MutexLock lock(mutex_);
-  network_.open({to, HandshakeService::kData}, Clock::now() + link_timeout_);
+  const TimePoint give_up = Clock::now() + link_timeout_;
+  network_.open({to, HandshakeService::kData}, give_up);
+  // It notices that the other host is gone.
+  const auto host = [this](Rank rank) { return host_of()[static_cast<std::size_t>(rank)]; };
+  if (host(to) != host(topology_.rank)) network_.open({to, HandshakeService::kControl}, give_up);
   after_call();
 }
 

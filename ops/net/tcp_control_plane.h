@@ -21,9 +21,6 @@ namespace hvd {
 // A rank's listening sockets.
 struct TcpDoor {
   std::vector<TcpListener> listeners;  // one per address
-
-  // What the others need in order to find it.
-  TcpEndpoint endpoint() const { return endpoint_of(listeners, ""); }
 };
 
 // `interfaces`: names with commas, or empty for all. It listens at their addresses and at no

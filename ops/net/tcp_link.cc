@@ -18,6 +18,9 @@ namespace {
 // How often to look for notes while nothing here waits for any.
 constexpr Duration kLookInterval = std::chrono::milliseconds(5);
 
+// Of an outgoing connection: nobody reads what is sent over it.
+constexpr std::uint32_t kReaderLeft = EPOLLERR | EPOLLHUP | EPOLLRDHUP;
+
 // What epoll says of a connection.
 constexpr std::uint64_t tag_of(Rank rank, bool incoming) {
   return static_cast<std::uint64_t>(rank) * 2 + (incoming ? 1 : 0);
@@ -74,7 +77,7 @@ TcpLink::~TcpLink() {
 void TcpLink::connect_to_self() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
-    throw InternalError(std::string("cannot poll the connections, socketpair: ") +
+    throw InternalError(std::string("cannot connect this rank to itself, socketpair: ") +
                         std::strerror(errno));
   }
   peer(rank()).opened = true;
@@ -161,10 +164,14 @@ std::optional<Duration> TcpLink::poll_interval(bool restless) const {
   return TcpControlPlane::kPollInterval;
 }
 
-// One operation's question moves the bytes of all: another one may have been asked before that.
 std::optional<Duration> TcpLink::prepare_sleep(bool restless) {
-  if (std::exchange(moved_, false)) return Duration::zero();
   if (!poll_interval(restless)) return std::nullopt;
+  // What has moved may be what somebody waits for who asked before: all sockets were read for
+  // whoever asked first. An operation asks about one of its rows a turn, of one per rank.
+  if (looks_left_ > 0) {
+    --looks_left_;
+    return Duration::zero();
+  }
   for (Rank r = 0; r < size(); ++r) watch(peer(r), r);
   plane_.arm(epoll_.get());
   return std::nullopt;
@@ -187,11 +194,14 @@ void TcpLink::poll() {
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = ready[static_cast<std::size_t>(i)];
     const auto rank = static_cast<Rank>(event.data.u64 / 2);
-    const bool is_over = (event.events & (EPOLLERR | EPOLLHUP)) != 0;
     if (event.data.u64 == tag_of(rank, true)) {
-      read(rank, is_over);
-    } else if (is_over && peer(rank).sends.empty()) {
-      peer(rank).outgoing.reset();  // the rank has left; whatever is sent to it later fails
+      read(rank, (event.events & (EPOLLERR | EPOLLHUP)) != 0);
+    } else if ((event.events & kReaderLeft) != 0) {
+      Peer& other = peer(rank);
+      const int error = connect_result(other.outgoing.get());
+      other.outgoing.reset();
+      other.outgoing_end = error != 0 ? std::strerror(error) : "";
+      write(rank);
     }
   }
 }
@@ -199,8 +209,10 @@ void TcpLink::poll() {
 void TcpLink::take_connection(TcpNetwork::Data connection) {
   Peer& other = peer(connection.peer);
   const bool incoming = connection.incoming;
-  epoll_event event{incoming ? EPOLLIN : 0u, {.u64 = tag_of(connection.peer, incoming)}};
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event);
+  epoll_event event{incoming ? EPOLLIN : EPOLLRDHUP, {.u64 = tag_of(connection.peer, incoming)}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event) != 0) {
+    return plane_.data_broke(connection.peer, std::strerror(errno));
+  }
   if (incoming) other.watches_reading = true;
   (incoming ? other.incoming : other.outgoing) = std::move(connection.socket);
 }
@@ -209,14 +221,19 @@ void TcpLink::write(Rank to) {
   Peer& other = peer(to);
   if (other.sends.empty()) return;
   if (!std::exchange(other.opened, true)) plane_.open_data(to);
-  if (!other.outgoing) return;
+  if (!other.outgoing) {
+    // One that left in order is missed only if something is sent to it.
+    if (other.outgoing_end) plane_.data_broke(to, *other.outgoing_end);
+    return;
+  }
   std::string why;
   const auto moved = other.sends.write(other.outgoing.get(), why);
+  if (!moved || *moved) note_movement();
   if (!moved) {
     other.outgoing.reset();
+    other.outgoing_end = why;
     plane_.data_broke(to, why);
   }
-  moved_ |= moved.value_or(true);
 }
 
 void TcpLink::read(Rank from, bool is_over) {
@@ -230,10 +247,10 @@ void TcpLink::read(Rank from, bool is_over) {
     other.end = error.what();
     plane_.data_broke(from, error.what());
   }
-  moved_ |= moved.value_or(true);
   for (Bytes& note : std::exchange(other.receives.notes(), {})) {
     notes_.push_back({from, std::move(note)});
   }
+  if (!moved || *moved) note_movement();
   if (moved) return;
   other.incoming.reset();
   other.ended = true;
@@ -247,13 +264,13 @@ void TcpLink::report_end_if_awaited(Rank from) {
 }
 
 void TcpLink::lose(Rank rank, std::string why) {
-  moved_ = true;
   Peer& other = peer(rank);
   other.lost = std::move(why);
   other.outgoing.reset();
   other.incoming.reset();
   other.sends.fail(rank);
   other.receives.fail(rank);
+  note_movement();
 }
 
 void TcpLink::watch(Peer& other, Rank rank) {
@@ -262,7 +279,8 @@ void TcpLink::watch(Peer& other, Rank rank) {
     if (!socket || watched == wanted) return;
     watched = wanted;
     const std::uint32_t events = incoming ? EPOLLIN : EPOLLOUT;
-    epoll_event event{wanted ? events : 0u, {.u64 = tag_of(rank, incoming)}};
+    epoll_event event{(wanted ? events : 0u) | (incoming ? 0u : EPOLLRDHUP),
+                      {.u64 = tag_of(rank, incoming)}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket.get(), &event);
   };
   change(other.outgoing, other.watches_writing, !other.sends.empty(), false);

@@ -52,10 +52,11 @@ class TcpLink final : public host::MessageLink {
     TcpReceivingStream receives;
     TcpDescriptor outgoing;
     TcpDescriptor incoming;
-    bool opened = false;  // the outgoing one is there or being made
-    bool ended = false;   // the incoming one was there
-    std::string end;      // and why it is not any more
-    std::string lost;     // why it is; names rank and host
+    bool opened = false;                      // the outgoing one is there or being made
+    bool ended = false;                       // the incoming one was there
+    std::string end;                          // and why it is not any more
+    std::optional<std::string> outgoing_end;  // the outgoing one was there, and why it is not
+    std::string lost;                         // why it is; names rank and host
     // What epoll is told of: one that is looked at for nothing would ring again and again.
     bool watches_writing = false;
     bool watches_reading = false;
@@ -78,6 +79,7 @@ class TcpLink final : public host::MessageLink {
   void read(Rank from, bool is_over);
   void report_end_if_awaited(Rank from);
   void lose(Rank rank, std::string why);
+  void note_movement() noexcept { looks_left_ = size(); }
   // Tells epoll what to look for until the next poll().
   void watch(Peer& peer, Rank rank);
   std::size_t unowned() const noexcept;
@@ -88,7 +90,7 @@ class TcpLink final : public host::MessageLink {
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank
   std::deque<Message> notes_;
   int work_ = 0;
-  bool moved_ = false;  // something, since the last prepare_sleep()
+  int looks_left_ = 0;  // before it sleeps
   TimePoint last_looked_;
 };
 

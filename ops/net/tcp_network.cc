@@ -22,16 +22,18 @@ constexpr Duration kUnauthenticatedLimit =
 constexpr Duration kReasonLimit = milliseconds(500);  // see data_ended()
 constexpr Duration kListenPause = milliseconds(100);  // without descriptors
 constexpr std::size_t kBufferBytes = 64 << 10;
-constexpr int kReadsInARow = 16;  // then it is another link's turn
-constexpr int kAcceptsInARow = 64;
+constexpr int kReadsInARow = 16;   // then it is another link's turn
+constexpr int kAcceptsInARow = 2;  // of a listener: whoever polls must not be held up by others
 constexpr std::uint64_t kListener = std::uint64_t{1} << 63;  // in epoll, before a listener's place
 
-// Whether connections are taken.
-void accept_connections(int epoll, const std::vector<TcpListener>& listeners, bool on) {
+bool watch_listeners(int epoll, int operation, std::span<const TcpListener> listeners,
+                     std::uint32_t events) {
+  bool worked = true;
   for (std::size_t i = 0; i < listeners.size(); ++i) {
-    epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
-    epoll_ctl(epoll, EPOLL_CTL_MOD, listeners[i].socket.get(), &event);
+    epoll_event event{events, {.u64 = kListener | i}};
+    worked = epoll_ctl(epoll, operation, listeners[i].socket.get(), &event) == 0 && worked;
   }
+  return worked;
 }
 
 }  // namespace
@@ -47,16 +49,8 @@ TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> list
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       peers_(std::make_unique<Peer[]>(endpoints_.size())),
       buffer_(kBufferBytes) {
-  const auto check = [](bool worked) {
-    if (worked) return;
-    throw InternalError(std::string("cannot watch the connections, epoll: ") +
-                        std::strerror(errno));
-  };
-  check(static_cast<bool>(epoll_));
-  for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    epoll_event event{EPOLLIN, {.u64 = kListener | i}};
-    check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listeners_[i].socket.get(), &event) == 0);
-  }
+  if (epoll_ && watch_listeners(epoll_.get(), EPOLL_CTL_ADD, listeners_, EPOLLIN)) return;
+  throw InternalError(std::string("cannot watch the connections, epoll: ") + std::strerror(errno));
 }
 
 bool TcpNetwork::serve() {
@@ -81,7 +75,7 @@ bool TcpNetwork::serve() {
   const TimePoint now = Clock::now();
   if (now >= listen_again_) {
     listen_again_ = TimePoint::max();
-    accept_connections(epoll_.get(), listeners_, true);
+    watch_listeners(epoll_.get(), EPOLL_CTL_MOD, listeners_, EPOLLIN);
   }
   for (const Id id : std::vector<Id>(unsettled_.begin(), unsettled_.end())) {
     const auto found = links_.find(id);
@@ -121,17 +115,21 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
     TcpDescriptor socket = accept_from(listener.socket.get(), link_timeout_);
     if (!socket) {
       if (!is_out_of_descriptors(errno)) return;
-      accept_connections(epoll_.get(), listeners_, false);
+      watch_listeners(epoll_.get(), EPOLL_CTL_MOD, listeners_, 0);
       listen_again_ = Clock::now() + kListenPause;
       return;
     }
-    // A rank of this job has proven its name long before so many others came.
-    const auto is_unauthenticated = [this](Id id) {
-      return links_.at(id).stage == Stage::kUnauthenticated;
-    };
-    const auto count = std::ranges::count_if(unsettled_, is_unauthenticated);
-    if (static_cast<std::size_t>(count) >= kMaxUnauthenticatedPeers) {
-      close(*std::ranges::find_if(unsettled_, is_unauthenticated));
+    // The oldest makes room, one that has said nothing first. A rank of this job has proven its
+    // name long before so many others came.
+    std::vector<Id> unauthenticated;
+    for (const Id id : unsettled_) {
+      if (links_.at(id).stage == Stage::kUnauthenticated) unauthenticated.push_back(id);
+    }
+    if (unauthenticated.size() >= kMaxUnauthenticatedPeers) {
+      const auto silent = std::ranges::find_if(unauthenticated, [this](Id id) {
+        return links_.at(id).handshake->missing() == kHelloBytes;
+      });
+      close(silent != unauthenticated.end() ? *silent : unauthenticated.front());
     }
     Link& link = add(std::move(socket), Stage::kUnauthenticated, {}, kUnauthenticatedLimit);
     const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank,
@@ -278,7 +276,6 @@ void TcpNetwork::data_ended(Rank rank, const std::string& why) {
 void TcpNetwork::lose(Rank rank, const std::string& why) {
   Peer& other = peer(rank);
   if (other.lost) return;
-  const bool left = other.left;
   other.lost = true;
   other.why = why;
   std::vector<Id> ids;
@@ -286,7 +283,7 @@ void TcpNetwork::lose(Rank rank, const std::string& why) {
     if (link.target.rank == rank) ids.push_back(id);
   }
   for (const Id id : ids) {
-    // What it sent before, and perhaps why, is on the other link.
+    // What it sent before, and perhaps why or that it leaves, is on the other link.
     const auto found = links_.find(id);
     if (found != links_.end() && found->second.stage == Stage::kUp) read(id, INT_MAX);
   }
@@ -297,7 +294,7 @@ void TcpNetwork::lose(Rank rank, const std::string& why) {
   other.waiting.clear();
   data_.push_back({rank, false, {}, other.why});
   // Of one that left in order only its data is missed.
-  if (!left) events_.push_back({rank, {}, true, other.why});
+  if (!other.left) events_.push_back({rank, {}, true, other.why});
 }
 
 }  // namespace hvd

@@ -140,7 +140,6 @@ class TcpNetwork {
   void connecting_ended(Link& link);
   // The other end has proven who it is.
   void come_up(Link& link);
-  void hand_out(Link& link);  // which is for data
   // These may end links: a link is looked up again afterwards.
   void flush(Link& link);
   void read(Id id, int times);  // or until there is nothing to read

@@ -37,8 +37,9 @@ std::string TcpNetwork::obstacle(Rank rank) const {
          (addresses.empty() ? "any address" : addresses) +
          (last.empty() ? "" : " (last attempt: " + last + ")") +
          ": check the network and the firewalls between the hosts, choose an interface with "
-         "hvdrun --network-interfaces (HOROVOD_GLOO_IFACE), or let MPI carry control messages "
-         "with HVD_CONTROL_PLANE=mpi";
+         "hvdrun --network-interfaces (HOROVOD_GLOO_IFACE), open ports and name them in "
+         "HVD_PORT_RANGE, name an address that others can reach in HVD_ADVERTISE_ADDRESS, or, "
+         "under mpirun, let MPI carry control messages with HVD_CONTROL_PLANE=mpi";
 }
 
 void TcpNetwork::open(const Target& target, TimePoint give_up) {
@@ -114,41 +115,41 @@ void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
 }
 
 void TcpNetwork::come_up(Link& link) {
-  if (link.stage == Stage::kUnauthenticated) {
+  const bool incoming = link.stage == Stage::kUnauthenticated;
+  if (incoming) {
     const Target target{link.handshake->from(), link.handshake->service()};
     if (!expects(target)) return close(link.id);  // it came twice at once
     accepted_.insert(target);
     link.target = target;
-    if (target.service == HandshakeService::kData) return hand_out(link);
-    Peer& other = peer(target.rank);
-    if (other.sending == 0 && !opening_.contains(target)) other.sending = link.id;
-  } else {
-    if (link.target.service == HandshakeService::kData) return hand_out(link);
+  }
+  Bytes last = link.handshake->take_output();
+  if (link.target.service == HandshakeService::kData) {
+    const Id id = link.id;
+    std::string why = "its socket is full";  // it never is: the hello alone was written to it
+    if (write_some(link.socket.get(), last, why) != last.size()) return broken(id, why);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket.get(), nullptr);
+    allow_slow_reader(link.socket.get());
+    if (!incoming) opening_.erase(link.target);
+    data_.push_back({link.target.rank, incoming, std::move(link.socket), {}});
+    unsettled_.erase(id);
+    links_.erase(id);
+    return;
+  }
+  Peer& other = peer(link.target.rank);
+  if (!incoming) {
     opening_.erase(link.target);
-    Peer& other = peer(link.target.rank);
     other.sending = link.id;
-    link.outbox.push_back(link.handshake->take_output());
+    link.outbox.push_back(std::move(last));
     std::ranges::move(other.waiting, std::back_inserter(link.outbox));
     other.waiting.clear();
+  } else if (other.sending == 0 && !opening_.contains(link.target)) {
+    other.sending = link.id;
   }
   link.stage = Stage::kUp;
   link.handshake.reset();
   unsettled_.erase(link.id);
   if (!departure_.empty()) link.outbox.push_back(departure_);
   watch(link, false);  // not now: frames of this link may be being read
-}
-
-void TcpNetwork::hand_out(Link& link) {
-  const Id id = link.id;
-  const bool incoming = link.stage == Stage::kUnauthenticated;
-  const Bytes last = link.handshake->take_output();
-  std::string why = "its socket is full";  // it never is: the hello alone was written to it
-  if (write_some(link.socket.get(), last, why) != last.size()) return broken(id, why);
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket.get(), nullptr);
-  if (!incoming) opening_.erase(link.target);
-  data_.push_back({link.target.rank, incoming, std::move(link.socket), {}});
-  unsettled_.erase(id);
-  links_.erase(id);
 }
 
 void TcpNetwork::send(Rank to, std::span<const std::byte> message) {

@@ -380,6 +380,10 @@ TcpDescriptor connect_to(const TcpAddress& address, Duration link_timeout) {
   return connecting;
 }
 
+void allow_slow_reader(int socket) {
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+}
+
 int connect_result(int socket) {
   int error = 0;
   socklen_t length = sizeof error;

@@ -135,7 +135,11 @@ TcpDescriptor accept_from(int listener, Duration link_timeout);
 // Empty with errno set if it failed at once.
 TcpDescriptor connect_to(const TcpAddress& address, Duration link_timeout);
 
-// What became of connect_to(): 0 or an errno.
+// From now on a peer that acknowledges nothing breaks the connection only while nothing is sent:
+// Linux would count the time for which a living peer's buffer is full, too.
+void allow_slow_reader(int socket);
+
+// What became of connect_to(), or why the connection broke: 0 or an errno.
 int connect_result(int socket);
 
 // Bytes moved; 0 when none can be now. Empty when the connection is over: `why` is "" for an end

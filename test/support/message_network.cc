@@ -15,6 +15,7 @@ class MessageNetwork::Posts final : public host::Messages {
     const std::lock_guard lock(network_.mutex_);
     add(network_.stream(rank_, to, key).sends, key, const_cast<std::byte*>(data.data()),
         data.size());
+    posts_.back()->sent = true;
   }
   void receive(Rank from, const host::MessageKey& key, std::span<std::byte> data) override {
     const std::lock_guard lock(network_.mutex_);
@@ -30,11 +31,13 @@ class MessageNetwork::Posts final : public host::Messages {
     return posts_.empty();
   }
   bool complete() const noexcept override { return complete_; }
-  // It all goes on, from and to memory of its own.
+  // It all goes on, from and to memory of its own; what has not begun is sent without its bytes.
   bool withdraw() noexcept override {
     const std::lock_guard lock(network_.mutex_);
     for (const PostPtr& each : std::exchange(posts_, {})) {
-      each->kept.assign(each->data, each->data + each->bytes);
+      if (each->sent && each->moved == 0) each->bytes = 0;
+      each->whole = false;
+      each->kept.assign(each->bytes, std::byte{});
       each->data = each->kept.data();
     }
     return true;
@@ -143,7 +146,7 @@ bool MessageNetwork::move(Stream& stream) {
   sent->moved += count;
   received->moved += count;
   if (sent->moved < sent->bytes && received->moved < received->bytes) return true;
-  received->whole = sent->bytes == received->bytes;
+  received->whole = sent->whole && sent->bytes == received->bytes;
   sent->done = received->done = true;
   stream.sends.pop_front();
   stream.receives.erase(found);

@@ -37,9 +37,10 @@ class MessageNetwork {
     std::size_t bytes = 0;
     std::size_t moved = 0;
     bool is_note = false;
+    bool sent = false;
     bool done = false;
-    bool whole = true;
-    Bytes kept = {};  // of a note, or of what was withdrawn
+    bool whole = true;  // not withdrawn, and as long as expected
+    Bytes kept = {};    // of a note, or of what was withdrawn
   };
   using PostPtr = std::shared_ptr<Post>;
   struct Stream {

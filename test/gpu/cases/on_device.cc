@@ -221,6 +221,7 @@ class OnDevice final : public Collective {
     return on_device(inner_->subset(number, ranks), static_cast<Rank>(mine - ranks.begin()));
   }
   std::optional<Duration> poll_interval() const override { return inner_->poll_interval(); }
+  std::optional<Duration> prepare_sleep() override { return inner_->prepare_sleep(); }
   void progress(TimePoint now) override { inner_->progress(now); }
   Fence fence() override { return inner_->fence(); }
   void abort() noexcept override { inner_->abort(); }

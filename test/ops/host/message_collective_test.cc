@@ -76,6 +76,37 @@ TEST(MessageCollective, RefusesPiecesShorterThanAnEncodedBlock) {
   EXPECT_THROW(host::MessageCollective{network.link(0)}, InvalidArgumentError);
 }
 
+// What comes in place of the data of a rank that gave up is never taken for data.
+TEST(MessageCollective, DoesNotFinishWhatAnotherRankGaveUp) {
+  for (const std::int64_t numel : {1, 100'000}) {
+    for (const std::size_t steps : {0, 100}) {
+      MessageNetwork network(2, {}, 1'000, 1);
+      host::MessageCollective zero(network.link(0));
+      host::MessageCollective one(network.link(1));
+      std::vector<std::int32_t> values[2] = {std::vector<std::int32_t>(numel, 1),
+                                             std::vector<std::int32_t>(numel, 2)};
+      const auto slice = [&](Rank rank) {
+        const TensorView view{values[rank].data(), numel, DType::kI32, {}};
+        return Slice{view, view};
+      };
+      const Slice slices[] = {slice(0), slice(1)};
+      const auto given_up = zero.all_reduce({&slices[0], 1}, {});
+      given_up->advance();
+      for (std::size_t step = 0; step < steps && numel > 1; ++step) network.step();
+      given_up->withdraw();
+      const auto waits = one.all_reduce({&slices[1], 1}, {});
+      const TimePoint start = Clock::now();
+      try {
+        while (!waits->advance()) ASSERT_LT(Clock::now(), start + std::chrono::seconds(20));
+        ADD_FAILURE() << "it finished";
+      } catch (const AbortedError& error) {
+        EXPECT_NE(std::string(error.what()).find("another rank gave up"), std::string::npos);
+      }
+      EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(400)) << "the reason may follow";
+    }
+  }
+}
+
 // One operation of a set, the same on all of its ranks.
 struct Plan {
   enum Kind { kAllReduce, kReduceScatter, kBroadcast, kAllGather, kAllToAll, kAdasum };

@@ -197,7 +197,7 @@ TEST(TcpControlPlane, ARankThatCannotBeReachedIsNamedWithItsAddressesAndWhatToDo
   const auto expected = AllOf(
       HasSubstr("rank 2 on host node2"), HasSubstr("127.0.0.1:" + std::to_string(port.number())),
       HasSubstr("Connection refused"), HasSubstr("HOROVOD_GLOO_IFACE"),
-      HasSubstr("--network-interfaces"), HasSubstr("HVD_CONTROL_PLANE=mpi"));
+      HasSubstr("--network-interfaces"), HasSubstr("HVD_ADVERTISE_ADDRESS"));
   const auto on_both =
       testing::ElementsAre(expected, AllOf(expected, HasSubstr("HOROVOD_START_TIMEOUT")));
   EXPECT_THAT(

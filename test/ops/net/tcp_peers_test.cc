@@ -115,6 +115,20 @@ TEST_F(TcpPeers, ThatSayNothingKeepNobodyOut) {
   EXPECT_TRUE(silent.front().is_closed()) << "the oldest ones make room";
 }
 
+TEST_F(TcpPeers, ThatSayNothingMakeRoomBeforeOneThatSaidHello) {
+  RawSocket rank(port());
+  Handshake handshake = caller(2, 0, world_.key);
+  rank.write(handshake.take_output());
+  handshake.take(rank.read(kWelcomeBytes));
+  std::deque<RawSocket> silent;
+  for (std::size_t i = 0; i < 2 * TcpNetwork::kMaxUnauthenticatedPeers; ++i)
+    silent.emplace_back(port());
+  EXPECT_TRUE(silent.front().is_closed());
+  rank.write(handshake.take_output());
+  rank.write(make_frame(TcpFrameKind::kMessage, text_message("it is up")));
+  EXPECT_EQ(next_message(*zero_).bytes, text_message("it is up"));
+}
+
 TEST_F(TcpPeers, ThatSayHelloAndNothingElseKeepNobodyOut) {
   std::deque<RawSocket> idle;
   for (std::size_t i = 0; i < 3 * TcpNetwork::kMaxUnauthenticatedPeers; ++i) {
@@ -299,7 +313,7 @@ TEST(TcpDoor, OfAChosenInterfaceIsAtNoOtherAddress) {
   sockaddr_in other{};
   other.sin_family = AF_INET;
   other.sin_addr.s_addr = htonl(0x7f000002);
-  other.sin_port = htons(test::loopback_port(door.endpoint()));
+  other.sin_port = htons(test::loopback_port(test::endpoint_of(door)));
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM, 0));
   EXPECT_NE(connect(socket.get(), reinterpret_cast<sockaddr*>(&other), sizeof other), 0);
 }
@@ -310,7 +324,7 @@ TEST(TcpDoor, OfNoChosenInterfaceIsWhereItSays) {
     EXPECT_NE(listener.at.port, 0);
     EXPECT_THAT(listener.at.host, testing::Not(testing::AnyOf("0.0.0.0", "::")));
   }
-  EXPECT_NE(test::loopback_port(door.endpoint()), 0);
+  EXPECT_NE(test::loopback_port(test::endpoint_of(door)), 0);
 }
 
 TEST(TcpDoor, AnAddressThatLeadsNowhereDoesNotHideTheNextOne) {

@@ -24,12 +24,16 @@ inline Placement one_a_host(Rank rank, int size) {
 
 inline constexpr Duration kLinkTimeout = std::chrono::seconds(10);
 
+inline TcpEndpoint endpoint_of(const TcpDoor& door) {
+  return hvd::endpoint_of(door.listeners, "");
+}
+
 // The doors of `size` ranks, not yet given to a control plane.
 struct TcpDoors {
   explicit TcpDoors(int size) {
     for (int rank = 0; rank < size; ++rank) {
       doors.push_back(open_door(""));
-      endpoints.push_back(doors.back().endpoint());
+      endpoints.push_back(endpoint_of(doors.back()));
     }
   }
 

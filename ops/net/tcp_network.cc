@@ -25,6 +25,14 @@ constexpr int kReadsInARow = 16;  // then it is another link's turn
 constexpr int kAcceptsInARow = 64;
 constexpr std::uint64_t kListener = std::uint64_t{1} << 63;  // in epoll, before a listener's place
 
+// Whether connections are taken.
+void watch_listeners(int epoll, std::span<const TcpListener> listeners, bool on) {
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
+    epoll_ctl(epoll, EPOLL_CTL_MOD, listeners[i].socket.get(), &event);
+  }
+}
+
 }  // namespace
 
 TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> listeners,
@@ -37,7 +45,8 @@ TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> list
       local_(local_addresses()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       peers_(std::make_unique<Peer[]>(endpoints_.size())),
-      buffer_(kBufferBytes) {
+      buffer_(kBufferBytes),
+      next_heartbeat_(Clock::now() + link_timeout_ / kHeartbeats) {
   const auto check = [](bool worked) {
     if (worked) return;
     throw InternalError(std::string("cannot watch the connections, epoll: ") +
@@ -72,12 +81,13 @@ bool TcpNetwork::serve() {
   const TimePoint now = Clock::now();
   if (now >= listen_again_) {
     listen_again_ = TimePoint::max();
-    listen(true);
+    watch_listeners(epoll_.get(), listeners_, true);
   }
   for (const Id id : std::vector<Id>(unsettled_.begin(), unsettled_.end())) {
     const auto found = links_.find(id);
     if (found != links_.end() && now >= found->second.deadline) broken(id, "no answer");
   }
+  if (now >= next_heartbeat_) heartbeat(now);
   std::vector<Target> targets;
   for (const auto& [target, opening] : opening_) targets.push_back(target);
   for (const Target& target : targets) {
@@ -93,7 +103,7 @@ bool TcpNetwork::serve() {
 }
 
 TimePoint TcpNetwork::next_deadline() const {
-  TimePoint deadline = listen_again_;
+  TimePoint deadline = std::min(listen_again_, next_heartbeat_);
   for (const Id id : unsettled_) deadline = std::min(deadline, links_.at(id).deadline);
   for (const auto& [target, opening] : opening_) {
     deadline = std::min({deadline, opening.retry_at, opening.give_up});
@@ -106,7 +116,7 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
     TcpDescriptor socket = accept_from(listener.socket.get(), link_timeout_);
     if (!socket) {
       if (!is_out_of_descriptors(errno)) return;
-      listen(false);
+      watch_listeners(epoll_.get(), listeners_, false);
       listen_again_ = Clock::now() + kListenPause;
       return;
     }
@@ -125,13 +135,6 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
       return expects({from, service});
     });
     watch(link, true);
-  }
-}
-
-void TcpNetwork::listen(bool on) {
-  for (std::size_t i = 0; i < listeners_.size(); ++i) {
-    epoll_event event{on ? EPOLLIN : 0u, {.u64 = kListener | i}};
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listeners_[i].socket.get(), &event);
   }
 }
 
@@ -198,6 +201,7 @@ void TcpNetwork::read(Id id, int times) {
     const auto count = read_some(link.socket.get(), std::span(buffer_).first(most), why);
     if (!count) return broken(id, why);
     if (*count == 0) return;
+    link.silent = 0;
     take(link, std::span(buffer_).first(*count));
     if (*count < most && times == kReadsInARow) return;  // there is no more now
   }
@@ -226,6 +230,7 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
   Link& link = found->second;
   const Rank rank = link.target.rank;
   Peer& other = peer(rank);
+  if (kind == TcpFrameKind::kHeartbeat) return;
   if (kind == TcpFrameKind::kMessage) {
     events_.push_back({rank, std::move(body), false, {}});
   } else if (kind == TcpFrameKind::kGoodbye) {
@@ -241,6 +246,31 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
                 " failed: " + std::string(reinterpret_cast<const char*>(body.data()), body.size());
     close(id);
     lose(rank, other.why);
+  }
+}
+
+// Silence is counted in heartbeats of this rank and not by a clock: while this process is stopped
+// (Ctrl-Z, a debugger) it hears nobody, and they may be stopped as well.
+void TcpNetwork::heartbeat(TimePoint now) {
+  next_heartbeat_ = now + link_timeout_ / kHeartbeats;
+  if (!departure_.empty()) return;
+  std::vector<Id> up;
+  for (const auto& [id, link] : links_) {
+    if (link.stage == Stage::kUp) up.push_back(id);
+  }
+  for (const Id id : up) {
+    const auto found = links_.find(id);
+    if (found == links_.end()) continue;
+    Link& link = found->second;
+    if (++link.silent >= kHeartbeats) {
+      const Rank rank = link.target.rank;
+      lose(rank, placement_.described(rank) + " does not answer: nothing has come from it for " +
+                     seconds_text(link_timeout_) +
+                     " (HVD_LINK_TIMEOUT_SECONDS), so its process or its host is stopped");
+    } else if (link.outbox.empty()) {  // what is to be sent says as much
+      link.outbox.push_back(make_frame(TcpFrameKind::kHeartbeat, {}));
+      flush(link);
+    }
   }
 }
 

@@ -147,8 +147,8 @@ const std::array kSettings = {
         "(it polls, and notices no host that dies)"),
     setting<kRankZero, kinds::kPositiveSeconds, &Config::link_timeout>(
         "HVD_LINK_TIMEOUT_SECONDS",
-        "seconds for which a host may acknowledge nothing before its ranks are taken for gone "
-        "(control messages over TCP)"),
+        "seconds without a sign of life (heartbeats, acknowledgements) after which a host's ranks "
+        "are taken for lost (control messages over TCP)"),
     setting<kRankZero, kinds::kPositiveSeconds, &Config::shutdown_timeout>(
         "HVD_SHUTDOWN_TIMEOUT_SECONDS",
         "seconds that a rank which shuts down or fails waits for the answer of the others"),

@@ -63,7 +63,7 @@ ControlPlanes make_control_plane(const World& world, const Config& config, const
                                  TimePoint deadline) {
   const Placement& placement = world.here.placement;
   ControlPlanes made;
-  std::unique_ptr<ControlPlane> local;
+  std::unique_ptr<ShmControlPlane> local;
   if (host.memory != nullptr) {
     local = std::make_unique<ShmControlPlane>(placement, host.memory, host.processes);
   }
@@ -72,7 +72,7 @@ ControlPlanes make_control_plane(const World& world, const Config& config, const
     if (world.mpi == nullptr) refuse_setting(world, "HVD_CONTROL_PLANE=mpi");
     remote = world.mpi->make_control_plane(placement, remote_ranks(placement));
   } else if (placement.hosts() > 1 || config.cpu_operations == "tcp") {
-    const Doorbell* bell = local != nullptr ? &local->doorbell() : nullptr;
+    DoorbellState* const bell = local != nullptr ? &local->doorbell_state() : nullptr;
     const AllGather all_gather = [&world](const std::string& mine, TimePoint limit) {
       return world.others.all_gather(mine, limit);
     };

@@ -14,6 +14,7 @@
 #include "core/base/deadlines.h"
 #include "core/base/fields.h"
 #include "core/base/topology.h"
+#include "core/runtime/wake/waiting.h"
 #include "core/system/engine_thread.h"
 #include "core/system/interruptible_waits.h"
 
@@ -47,10 +48,11 @@ TcpDoor open_door(const std::string& interfaces, PortRange ports) {
 
 TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
                                  std::vector<TcpEndpoint> endpoints, const JobKey& key,
-                                 Duration link_timeout, const Doorbell* bell)
+                                 Duration link_timeout, DoorbellState* bell)
     : ControlPlane(placement),
       link_timeout_(link_timeout),
-      doorbell_(bell != nullptr ? *bell : Doorbell(own_bell_)),
+      bell_(bell != nullptr ? *bell : own_bell_),
+      doorbell_(bell_),
       wake_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
       sources_(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
       network_(placement, std::move(door.listeners), std::move(endpoints), key, link_timeout),
@@ -62,7 +64,8 @@ TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
 }
 
 TcpControlPlane::~TcpControlPlane() {
-  TcpControlPlane::prepare_sleep();  // the thread does the rest
+  polled_ = false;
+  arm_network();  // the thread does the rest
   {
     MutexLock lock(mutex_);
     network_.part(TcpFrameKind::kGoodbye, {});
@@ -144,7 +147,9 @@ std::optional<Duration> TcpControlPlane::poll_interval() const {
 
 std::optional<Duration> TcpControlPlane::prepare_sleep() {
   polled_ = false;
-  if (!armed_) arm_network();
+  // What comes for a rank that defers wake-ups can wait for kUnwatched. Between two blocking calls
+  // the thread would be woken for the first message of each, on the core of whoever polls.
+  if (!armed_ && !defers_wake(bell_)) arm_network();
   return std::nullopt;
 }
 
@@ -305,7 +310,7 @@ Others read_others(const std::vector<std::string>& texts) {
 }  // namespace
 
 std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const Config& config,
-                                               const Doorbell* bell, const AllGather& all_gather,
+                                               DoorbellState* bell, const AllGather& all_gather,
                                                TimePoint deadline, const std::string& secret) {
   TcpDoor door;
   TcpEndpoint endpoint;

@@ -45,7 +45,7 @@ class TcpControlPlane final : public ControlPlane {
   // else. A host that acknowledges nothing for `link_timeout`, idle or not, is taken for gone.
   // Rings `bell`, which must outlive this object, or a doorbell of its own.
   TcpControlPlane(const Placement& placement, TcpDoor door, std::vector<TcpEndpoint> endpoints,
-                  const JobKey& key, Duration link_timeout, const Doorbell* bell = nullptr);
+                  const JobKey& key, Duration link_timeout, DoorbellState* bell = nullptr);
   // Gives what is still on its way one second to arrive.
   ~TcpControlPlane() override;
 
@@ -91,6 +91,7 @@ class TcpControlPlane final : public ControlPlane {
 
   const Duration link_timeout_;
   DoorbellState own_bell_;
+  DoorbellState& bell_;
   Doorbell doorbell_;
   UniqueFd wake_;
   UniqueFd sources_;  // an epoll: all that the thread waits for
@@ -123,7 +124,7 @@ using AllGather =
 // `secret`, which all ranks know already and which does not; without one they are as safe as what
 // the texts go over.
 std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const Config& config,
-                                               const Doorbell* bell, const AllGather& all_gather,
+                                               DoorbellState* bell, const AllGather& all_gather,
                                                TimePoint deadline, const std::string& secret = {});
 
 }  // namespace hvd

@@ -39,7 +39,7 @@ void TcpFrameReader::take(std::span<const std::byte> bytes, const Taker& taker) 
       ByteReader in(header_);
       const auto kind = in.get<std::uint32_t>();
       length_ = in.get<std::uint32_t>();
-      if (kind < 1 || kind > 3) ByteReader::malformed("unknown kind of frame");
+      if (kind < 1 || kind > 4) ByteReader::malformed("unknown kind of frame");
       if (length_ > kLongestFrame) ByteReader::malformed("frame too long");
       kind_ = static_cast<TcpFrameKind>(kind);
     }

@@ -14,6 +14,7 @@ enum class TcpFrameKind : std::uint32_t {
   kMessage = 1,
   kGoodbye = 2,  // the last one of who leaves in order
   kFailure = 3,  // the last one of who fails: why
+  kHeartbeat = 4,
 };
 
 inline constexpr std::size_t kLongestFrame = std::size_t{1} << 30;  // bytes

@@ -48,7 +48,8 @@ TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> list
       local_(local_addresses()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       peers_(std::make_unique<Peer[]>(endpoints_.size())),
-      buffer_(kBufferBytes) {
+      buffer_(kBufferBytes),
+      next_heartbeat_(Clock::now() + link_timeout_ / kHeartbeats) {
   if (epoll_ && watch_listeners(epoll_.get(), EPOLL_CTL_ADD, listeners_, EPOLLIN)) return;
   throw InternalError(std::string("cannot watch the connections, epoll: ") + std::strerror(errno));
 }
@@ -86,6 +87,7 @@ bool TcpNetwork::serve() {
     if (now >= limit) ended.push_back(rank);
   }
   for (const Rank rank : ended) lose(rank, peer(rank).why);
+  if (now >= next_heartbeat_) heartbeat(now);
   std::vector<Target> targets;
   for (const auto& [target, opening] : opening_) targets.push_back(target);
   for (const Target& target : targets) {
@@ -101,7 +103,7 @@ bool TcpNetwork::serve() {
 }
 
 TimePoint TcpNetwork::next_deadline() const {
-  TimePoint deadline = listen_again_;
+  TimePoint deadline = std::min(listen_again_, next_heartbeat_);
   for (const auto& [rank, limit] : ending_) deadline = std::min(deadline, limit);
   for (const Id id : unsettled_) deadline = std::min(deadline, links_.at(id).deadline);
   for (const auto& [target, opening] : opening_) {
@@ -204,6 +206,7 @@ void TcpNetwork::read(Id id, int times) {
     const auto count = read_some(link.socket.get(), std::span(buffer_).first(most), why);
     if (!count) return broken(id, why);
     if (*count == 0) return;
+    link.silent = 0;
     take(link, std::span(buffer_).first(*count));
     if (*count < most && times == kReadsInARow) return;  // there is no more now
   }
@@ -232,6 +235,7 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
   Link& link = found->second;
   const Rank rank = link.target.rank;
   Peer& other = peer(rank);
+  if (kind == TcpFrameKind::kHeartbeat) return;
   if (kind == TcpFrameKind::kMessage) {
     events_.push_back({rank, std::move(body), false, {}});
   } else if (kind == TcpFrameKind::kGoodbye) {
@@ -247,6 +251,31 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
                 " failed: " + std::string(reinterpret_cast<const char*>(body.data()), body.size());
     close(id);
     lose(rank, other.why);
+  }
+}
+
+// Silence is counted in heartbeats of this rank and not by a clock: while this process is stopped
+// (Ctrl-Z, a debugger) it hears nobody, and they may be stopped as well.
+void TcpNetwork::heartbeat(TimePoint now) {
+  next_heartbeat_ = now + link_timeout_ / kHeartbeats;
+  if (!departure_.empty()) return;
+  std::vector<Id> up;
+  for (const auto& [id, link] : links_) {
+    if (link.stage == Stage::kUp) up.push_back(id);
+  }
+  for (const Id id : up) {
+    const auto found = links_.find(id);
+    if (found == links_.end()) continue;
+    Link& link = found->second;
+    if (++link.silent >= kHeartbeats) {
+      const Rank rank = link.target.rank;
+      lose(rank, placement_.described(rank) + " does not answer: nothing has come from it for " +
+                     seconds_text(link_timeout_) +
+                     " (HVD_LINK_TIMEOUT_SECONDS), so its process or its host is stopped");
+    } else if (link.outbox.empty()) {  // what is to be sent says as much
+      link.outbox.push_back(make_frame(TcpFrameKind::kHeartbeat, {}));
+      flush(link);
+    }
   }
 }
 

@@ -53,7 +53,8 @@ class TcpNetwork {
   static constexpr std::size_t kMaxUnauthenticatedPeers =
       64;  // connections that have not proven who they are
 
-  // `endpoints[r]` is rank r's; this rank's is that of `listeners`. `key` is the job's.
+  // `endpoints[r]` is rank r's; this rank's is that of `listeners`. `key` is the job's. A peer from
+  // which nothing comes for `link_timeout` is lost, although its host acknowledges: it is stopped.
   TcpNetwork(const Placement& placement, std::vector<TcpListener> listeners,
              std::vector<TcpEndpoint> endpoints, const JobKey& key, Duration link_timeout);
   TcpNetwork(const TcpNetwork&) = delete;  // its handshakes point to it
@@ -89,6 +90,7 @@ class TcpNetwork {
  private:
   using Id = std::uint64_t;  // of a link; 0 = none
 
+  static constexpr int kHeartbeats = 10;      // in link_timeout
   static constexpr std::uint64_t kEpoch = 0;  // of the job, until jobs are elastic
 
   enum class Stage {
@@ -109,6 +111,7 @@ class TcpNetwork {
     std::deque<Bytes> outbox;
     std::size_t front_sent = 0;  // bytes of outbox.front() that are on their way
     bool watches_writing = false;
+    int silent = 0;  // heartbeats of this rank since anything came
   };
 
   struct Peer {
@@ -147,6 +150,8 @@ class TcpNetwork {
   void take_handshake(Link& link, std::span<const std::byte> bytes);
   bool expects(const Target& from) const;  // a connection of it
   void take_frame(Id id, TcpFrameKind kind, Bytes body);
+  // Says to all who are connected that this rank runs; loses those who no longer say so.
+  void heartbeat(TimePoint now);
   void broken(Id id, const std::string& why);
   // Ends all connections of a rank; `why` names it and its host.
   void lose(Rank rank, const std::string& why);
@@ -168,6 +173,7 @@ class TcpNetwork {
   std::deque<Data> data_;
   std::map<Rank, TimePoint> ending_;  // data_ended(): when they are lost
   std::vector<std::byte> buffer_;
+  TimePoint next_heartbeat_;
   TimePoint listen_again_ = TimePoint::max();  // the system was out of descriptors
   Bytes departure_;                            // not empty once this rank parted
 };

@@ -30,6 +30,7 @@ class ShmControlPlane final : public ControlPlane {
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override;
   Doorbell& doorbell() noexcept override { return doorbell_; }
+  DoorbellState& doorbell_state() noexcept { return slot_->bell; }
   std::optional<Duration> poll_interval() const override;
   void job_failed() noexcept override { flush_limit_ = kErrorFlushLimit; }
   void abort(const Status& why) noexcept override;

@@ -15,6 +15,7 @@ from report import BENCH, CORES, free_port, has, launch
 CORE_TYPES = (None, "SapphireRapids", "SkylakeX", "Haswell", "Zen")
 
 
+MODEL = str(BENCH / "model_torch.py")
 STEPS = {"vgg11": 4, "vgg11_bf16": 4, "resnet18": 2, "mlp": 100}  # a turn
 
 
@@ -94,9 +95,9 @@ class Torch:
     """One interpreter's PyTorch, with the best BLAS for it here; `name` and `label` say which."""
 
     def __init__(self, python):
-        self._command = [python, str(BENCH / "model_torch.py")]
+        self._python = python
         self._environment = {}
-        about = json.loads(subprocess.run([*self._command, "--version"], check=True, text=True,
+        about = json.loads(subprocess.run([python, MODEL, "--version"], check=True, text=True,
                                           stdout=subprocess.PIPE).stdout)
         self.version, self.horovod = about["version"], about["horovod"]
         self.name = f"PyTorch {self.version}"
@@ -111,40 +112,37 @@ class Torch:
         self.label = f"{self.name}, OpenBLAS preloaded (core type {core})"
 
     def _probe(self, environment):
-        trainer = Trainer(self._command, **environment)
+        trainer = Trainer([self._python, MODEL], **environment)
         trainer.train("mlp", 20)
         answer = trainer.train("mlp", 50)
         trainer.end()
         return statistics.median(answer["ms"])
 
-    def start(self):
-        return Trainer(self._command, **self._environment)
+    def start(self, *words, core=CORES[0], prefix=(), program=(MODEL,), **environment):
+        """`prefix`: words in front of the interpreter's."""
+        return Trainer([*prefix, self._python, *program, *words], core, **self._environment, **environment)
 
     def start_alone(self):
         """Two processes that do not know of each other."""
-        return self._start_on_each_core(lambda rank: [])
+        return self._start_on_each_core()
 
     def start_ddp(self):
         """Two processes under DistributedDataParallel."""
-        port = free_port()
-        return self._start_on_each_core(lambda rank: ["--ddp", str(rank), str(port)])
+        return self._start_on_each_core("--ddp")
 
     def start_hvd(self, site, ranks=2):
         """Ranks of horovod_cpp.torch, whose package lies in the folder `site`."""
-        port = str(free_port())
-        return self._start_on_each_core(lambda rank: ["--hvd"], ranks, lambda rank: {
-            "PYTHONPATH": str(site), "RANK": str(rank), "WORLD_SIZE": str(ranks),
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+        return self._start_on_each_core("--hvd", ranks=ranks, PYTHONPATH=str(site))
 
     def start_horovod(self, **environment):
         """Two ranks of Horovod itself."""
-        return Together([Trainer([*launch(2), *self._command, "--horovod"], core=None,
+        return Together([Trainer([*launch(2), self._python, MODEL, "--horovod"], core=None,
                                  HOROVOD_STALL_CHECK_DISABLE="1", **self._environment,
                                  **environment)])
 
-    def _start_on_each_core(self, words, ranks=2, environment=lambda rank: {}):
-        return Together([Trainer([*self._command, *words(rank)], core=CORES[rank],
-                                 **self._environment, **environment(rank))
+    def _start_on_each_core(self, *words, ranks=2, **environment):
+        place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        return Together([self.start(*words, core=CORES[rank], RANK=str(rank), **place, **environment)
                          for rank in range(ranks)])
 
 

@@ -3,10 +3,10 @@
 ranks, by each way that there is.
 
     model_torch.py       answers lines "MODEL[/foreach][/channels_last][/bf16] STEPS"
-    model_torch.py --ddp RANK PORT    as one of two that train with DistributedDataParallel over gloo
-    model_torch.py --hvd              as a rank that trains with horovod_cpp.torch
-    model_torch.py --horovod          the same with Horovod's own; rank 0 reads and answers for all
-    model_torch.py --version          versions, and whether PyTorch brought a BLAS (Intel's MKL) along
+    model_torch.py --ddp        as a rank that trains with DistributedDataParallel over gloo
+    model_torch.py --hvd        as a rank that trains with horovod_cpp.torch
+    model_torch.py --horovod    the same with Horovod's own; rank 0 reads and answers for all
+    model_torch.py --version    versions, and whether PyTorch brought a BLAS (Intel's MKL) along
 
 Ranks answer "MODEL/.../plain STEPS" without the others, and "allreduce/BYTES TIMES".
 """
@@ -93,9 +93,8 @@ class Alone:
 
 
 class Ddp(Alone):
-    def __init__(self, rank, port):
-        torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}",
-                                             rank=int(rank), world_size=2)
+    def __init__(self):
+        torch.distributed.init_process_group("gloo")
 
     def module(self, module, ways):
         return nn.parallel.DistributedDataParallel(module, gradient_as_bucket_view="foreach" in ways)
@@ -209,7 +208,7 @@ def main():
                           "mkl": torch.backends.mkl.is_available()}))
         return
     torch.set_num_threads(1)
-    world = WORLDS[sys.argv[1]](*sys.argv[2:]) if sys.argv[1:] else Alone()
+    world = WORLDS[sys.argv[1]]() if sys.argv[1:] else Alone()
     running = {}
     for line in world.questions():
         name, times = line.split()

@@ -5,6 +5,7 @@
 #   bash test/bench/run.sh model [--quick] [--json FILE] [--readme] [--torch PYTHON]...
 #   bash test/bench/run.sh torch [--quick] [--json FILE] [--readme] [--torch PYTHON]...
 #   bash test/bench/run.sh python [--quick] [--json FILE] [--readme]
+#   bash test/bench/run.sh network [--quick] [--json FILE] [--readme] [--torch PYTHON]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source test/support/setup.sh
@@ -13,8 +14,9 @@ case $bench in
   -h | --help) explain test/bench/run.sh; exit ;;
   engine) targets=(engine_bench negotiate_bench messages_bench hvd_mpi) ;;
   model) targets=(model_bench optim_bench data_bench hvd_mpi) ;;
+  network) targets=(engine_bench hvd_mpi) ;;
   torch | python) targets=() ;;
-  *) echo "usage: bash test/bench/run.sh engine|model|torch|python [OPTION...]" >&2; exit 2 ;;
+  *) echo "usage: bash test/bench/run.sh engine|model|torch|python|network [OPTION...]" >&2; exit 2 ;;
 esac
 shift
 log=build/results/bench-$bench.log
@@ -28,7 +30,7 @@ prepare() {
     cmake --build build/cpu --target "${targets[@]}"
   fi
   [[ $bench == model ]] || install_package build/venv
-  [[ $bench != torch ]] || make_torch_venv
+  [[ $bench != torch && $bench != network ]] || make_torch_venv
 }
 
 prepare >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 1; }

@@ -53,9 +53,9 @@ STARTS = {"by_hand": by_hand, "hvdrun_exec": hvdrun_exec, "mpirun": mpirun}
 
 
 class Job:
-    def __init__(self, hosts, folder, start):
+    def __init__(self, hosts, folder, start, *words):
         self.hosts, self.folder, self.output, self.start = hosts, folder, folder / "output", start
-        self.program = [sys.executable, str(PROGRAM), str(folder), "1"]
+        self.program = [sys.executable, str(PROGRAM), str(folder), "1", *words]
         with open(self.output, "wb") as output:
             self.process = subprocess.Popen(start(hosts, self.program), stdout=output, stderr=subprocess.STDOUT,
                                             env={**os.environ, **SETTINGS})
@@ -117,32 +117,41 @@ def freeze(job, rank):
     return HOST_S
 
 
+def expect_named(job, victim, limit, since):
+    for rank in set(range(len(HOST_OF))) - {victim}:
+        told = job.wait_for(f"told{rank}", 2 * limit + 10)
+        assert re.search(rf"\brank {victim} on host {job.hosts.name}-{HOST_OF[victim]}\b", told["text"]), (rank, told)
+        assert told["at"] - since < limit + BUSY_S, (rank, told, since)
+
+
 @pytest.mark.parametrize("fault, victim", [
     (kill, 1),  # which has a survivor on its host
     pytest.param(kill, 0, marks=pytest.mark.full),
     pytest.param(kill, 2, marks=pytest.mark.full),
     pytest.param(power_off, 2, marks=pytest.mark.full),
     pytest.param(pull_cable, 2, marks=pytest.mark.full),
-    pytest.param(freeze, 2, marks=[pytest.mark.full, pytest.mark.xfail(reason=(
-        "the kernel of a frozen host acknowledges, and ranks do not ask each other whether they live"))]),
+    pytest.param(freeze, 2, marks=pytest.mark.full),  # its kernel acknowledges
 ])
 def test_who_is_gone_is_named_on_every_survivor(job, fault, victim):
     limit = fault(job, victim)
     since = time.monotonic()
     survivors = set(range(len(HOST_OF))) - {victim}
-    lost = f"{job.hosts.name}-{HOST_OF[victim]}"
     if job.start is hvdrun_exec and fault is not kill:  # which may notice before the ranks do, and end them
         assert job.process.wait(limit + BUSY_S + HVDRUN_S) != 0
-        assert lost in job.output.read_text(errors="replace")
+        assert f"{job.hosts.name}-{HOST_OF[victim]}" in job.output.read_text(errors="replace")
     else:
-        for rank in survivors:
-            told = job.wait_for(f"told{rank}", 2 * limit + 10)
-            assert re.search(rf"\brank {victim} on host {lost}\b", told["text"]), (rank, told)
-            assert told["at"] - since < limit + BUSY_S, (rank, told, since)
+        expect_named(job, victim, limit, since)
         if fault is pull_cable:  # that is alone, and hears of nobody
             assert re.search(r"\brank \d on host", job.wait_for(f"told{victim}")["text"])
     for host in {HOST_OF[rank] for rank in survivors}:
         wait_for(lambda host=host: job.left(host), [])
+
+
+def test_a_rank_that_is_killed_in_the_middle_of_64_mib_is_named(tmp_path):
+    with Hosts(3) as hosts:
+        job = Job(hosts, tmp_path, by_hand, "24")
+        limit = kill(job, 1)
+        expect_named(job, 1, limit, time.monotonic())
 
 
 @pytest.mark.full
@@ -150,6 +159,15 @@ def test_who_is_gone_is_named_on_every_survivor(job, fault, victim):
 def test_lost_packets_end_nothing(job, percent):
     job.hosts("loss", "b", percent)
     time.sleep(3)
+    job.finish()
+
+
+@pytest.mark.full
+def test_a_job_that_is_stopped_as_a_whole_and_continued_goes_on(job):
+    for verb in ("freeze", "thaw"):
+        for host in job.hosts.letters:
+            job.hosts(verb, host)
+        time.sleep(HOST_S + BUSY_S if verb == "freeze" else 1)
     job.finish()
 
 

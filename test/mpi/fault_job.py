@@ -2,7 +2,7 @@
 arena at once, until the file `finish` is there or the engine raises. A file of each rank says what
 came of it; then it leaves as any program does, by sys.exit.
 
-    fault_job.py FOLDER SEED
+    fault_job.py FOLDER SEED [POWER]    floats of each sum, as a power of two; without it they are drawn
 """
 
 import json
@@ -24,7 +24,7 @@ def write(path, value):
     part.rename(path)
 
 
-def train(folder, seed):
+def train(folder, seed, power):
     """All ranks draw the same numbers, so that they make the same calls."""
     draw = random.Random(seed)
     rank, size = hvd.rank(), hvd.size()
@@ -41,7 +41,7 @@ def train(folder, seed):
         rows = draw.choice([1, 100, 100000])
         transfers = [hvd.isend(np.full(rows, rank, np.float32), after),
                      hvd.irecv(np.zeros(rows, np.float32), before)]
-        sums = [hvd.allreduce_async(np.ones(1 << draw.randrange(20), np.float32), hvd.Sum, name=f"sum{i}")
+        sums = [hvd.allreduce_async(np.ones(1 << (power or draw.randrange(20)), np.float32), hvd.Sum, name=f"sum{i}")
                 for i in range(3)]
         if draw.random() < 0.1:
             members = sorted(draw.sample(range(size), draw.randrange(1, size + 1)))
@@ -69,7 +69,7 @@ def main():
     hvd.init()
     rank = hvd.rank()
     try:
-        steps = train(folder, seed)
+        steps = train(folder, seed, int(sys.argv[3]) if len(sys.argv) > 3 else None)
     except hvd.Error as error:
         write(folder / f"told{rank}", {"type": type(error).__name__, "text": str(error), "at": time.monotonic()})
         sys.exit(4)

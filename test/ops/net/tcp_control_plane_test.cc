@@ -225,7 +225,7 @@ TEST(TcpControlPlane, RingsTheDoorbellThatItWasGiven) {
   DoorbellState state;
   Doorbell bell(state);
   TcpControlPlane hears(one_a_host(0, 2), std::move(world.doors[0]), world.endpoints, world.key,
-                        test::kLinkTimeout, &bell);
+                        test::kLinkTimeout, &state);
   const auto speaks = world.plane(1);
   const auto seen = bell.rings();
   speaks->send(0, text_message("x"));

@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <thread>
+#include <vector>
 
 #include "test/ops/net/tcp_world.h"
 
@@ -334,6 +337,53 @@ TEST(TcpLinkPair, KeepsARankThatReadsNothingForLongerThanTheLimit) {
   EXPECT_TRUE(received == sent);
 }
 
+// While it lives, this process can open nothing.
+class WithoutDescriptors {
+ public:
+  WithoutDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{64, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (UniqueFd fd(dup(0)); fd; fd = UniqueFd(dup(0))) all_.push_back(std::move(fd));
+  }
+  ~WithoutDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<UniqueFd> all_;
+};
+
+TEST_F(TcpLinks, ConnectOnceThereAreDescriptorsAgain) {
+  const Bytes data = numbered(1000);
+  Bytes received(data.size());
+  const auto sends = links_[0]->messages();
+  const auto receives = links_[1]->messages();
+  receives->receive(0, {}, received);
+  {
+    const WithoutDescriptors none;
+    sends->send(1, {}, data);
+    EXPECT_FALSE(until([&] { return receives->arrived(); }, milliseconds(300)));
+  }
+  arrive(*sends, *receives);
+  EXPECT_EQ(received, data);
+}
+
+TEST(TcpLinkLoss, SaysThatThereWereNoDescriptors) {
+  TcpDoors world(2);
+  const auto plane = world.plane(0, milliseconds(500));
+  TcpLink link(*plane);
+  const auto sends = link.messages();
+  const Bytes data = numbered(1000);
+  const WithoutDescriptors none;
+  sends->send(1, {}, data);
+  try {
+    EXPECT_TRUE(until([&] { return sends->arrived(); }));
+    ADD_FAILURE() << "it was sent";
+  } catch (const LostRankError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Too many open files"));
+  }
+}
+
 // Sleeps as a coordinator does.
 TEST_F(TcpLinks, RingWhoSleeps) {
   const Bytes data = numbered(1000);
@@ -367,7 +417,7 @@ TEST_F(TcpLinks, SleepOnlyWhenAllHaveAskedForWhatWasReadForAnother) {
   Bytes received[2] = {Bytes(data.size()), Bytes(data.size())};
   links_[1]->begin_work();
   const std::unique_ptr<Messages> receives[] = {links_[1]->messages(), links_[1]->messages()};
-  for (std::uint64_t i : {0, 1}) receives[i]->receive(0, {1, i, 0}, received[i]);
+  for (std::uint64_t i : {0u, 1u}) receives[i]->receive(0, {1, i, 0}, received[i]);
   const auto sends = links_[0]->messages();
   sends->send(1, {1, 0, 0}, data);
   EXPECT_TRUE(until([&] { return sends->arrived(); }));

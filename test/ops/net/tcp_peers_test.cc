@@ -267,6 +267,36 @@ TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
   kill(-rank, SIGKILL);  // its worker
 }
 
+// Its host's kernel goes on acknowledging.
+TEST(TcpHeartbeats, ARankThatIsStoppedIsLost) {
+  TcpDoors world(2);
+  const auto zero = world.plane(0, milliseconds(500));
+  RawSocket silent = test::impersonate(1, 0, world.endpoints[0], world.key);
+  const TimePoint start = Clock::now();
+  try {
+    next_message(*zero);
+    ADD_FAILURE() << "a message instead of a loss";
+  } catch (const LostRankError& error) {
+    EXPECT_EQ(error.rank(), 1);
+    EXPECT_THAT(error.what(), HasSubstr("rank 1 on host node1 does not answer: nothing has come"));
+  }
+  EXPECT_GE(Clock::now() - start, milliseconds(400));
+}
+
+TEST(TcpHeartbeats, KeepRanksThatPollNothing) {
+  TcpDoors world(2);
+  const auto zero = world.plane(0, milliseconds(1000));
+  const auto one = world.plane(1, milliseconds(1000));
+  zero->send(1, text_message("before"));
+  EXPECT_EQ(next_message(*one).bytes, text_message("before"));
+  zero->prepare_sleep();
+  one->prepare_sleep();
+  std::this_thread::sleep_for(seconds(3));
+  EXPECT_FALSE(zero->poll().has_value());
+  one->send(0, text_message("after"));
+  EXPECT_EQ(next_message(*zero).bytes, text_message("after"));
+}
+
 // Another process took the port of a rank that is gone, or an address leads elsewhere: it is told
 // nothing by which it could be that rank.
 TEST(TcpDoor, WhoDoesNotKnowTheKeyIsNotTakenForARank) {

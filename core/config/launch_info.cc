@@ -48,8 +48,8 @@ constexpr LauncherVariables kLaunchers[] = {
     {kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", false,
      Proof::kRankAndSize, "SLURM_NTASKS"},
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false, Proof::kTorchrun},
-    {"who set RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false,
-     Proof::kRankAndSize},
+    {"whoever set RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+     false, Proof::kRankAndSize},
 };
 
 std::optional<int> read_int(const char* name) {

@@ -7,8 +7,8 @@ namespace hvd {
 
 // What a launcher said about this process. `launcher` names whose variables were found.
 struct LaunchInfo {
-  // "Open MPI", "hvdrun", "Slurm", ...; "who set RANK and WORLD_SIZE" for people and for launchers
-  // of PyTorch's except torchrun; empty = a program that is started alone.
+  // "Open MPI", "hvdrun", "Slurm", ...; "whoever set RANK and WORLD_SIZE" for people and for
+  // launchers of PyTorch's except torchrun; empty = a program that is started alone.
   std::string launcher;
   std::optional<int> rank;
   std::optional<int> size;

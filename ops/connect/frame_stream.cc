@@ -15,6 +15,8 @@ namespace {
 // Before each payload: the type, the length.
 constexpr unsigned kFrameTypes = 4;
 constexpr std::size_t kHeader = sizeof(FrameType) + sizeof(std::uint32_t);
+// Read at once, so that whoever never stops sending delays no time limit.
+constexpr std::size_t kMostAtOnce = 1 << 20;
 
 }  // namespace
 
@@ -56,7 +58,8 @@ bool FrameStream::flush() {
 
 void FrameStream::read_available() {
   std::array<std::byte, 1 << 14> buffer;
-  while (!ended_ && received_.size() < kHeader + most_) {
+  const std::size_t limit = std::min(kHeader + most_, received_.size() + kMostAtOnce);
+  while (!ended_ && received_.size() < limit) {
     const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;

@@ -25,7 +25,7 @@ struct Frame {
 // the other end may send anything: what is no frame throws PeerLostError.
 class FrameStream {
  public:
-  // `most`: bytes of payload that the other end may send at once, when the handshake is done.
+  // `most`: bytes of payload that the other end may send at once; a few KiB more are kept at most.
   FrameStream(TcpDescriptor fd, Handshake handshake, std::size_t most);
 
   // Goes on with the handshake as far as it can now; true once it is done, and only then frames may

@@ -121,8 +121,7 @@ class FileRendezvous final : public Rendezvous {
  public:
   // `note` says everything except where other hosts find this rank.
   FileRendezvous(const Meeting& meeting, RendezvousNote note)
-      : server_(meeting, RendezvousSockets::of_file(meeting, note),
-                meeting.key.empty() ? note.secret : meeting.key),
+      : server_(meeting, RendezvousSockets::of_file(meeting, note), meeting.key + note.secret),
         file_(meeting.point.where, std::move(note)) {}
 
   Rank rank() const noexcept override { return server_.rank(); }

@@ -43,7 +43,7 @@ class RendezvousClient final : public Rendezvous {
   // Waits until rank 0 is there and bids welcome. Who listens there and does not answer may be
   // somebody else, who goes: it looks again. Throws StalledError at the deadline, what rank 0 has
   // against this rank, and PeerLostError if something else answers at each of rank 0's addresses,
-  // or who does not know the key.
+  // or who does not know the key; not where they are in a file, which rank 0 may replace.
   RendezvousClient(const Meeting& meeting, TimePoint deadline);
 
   Rank rank() const noexcept override { return meeting_.rank; }
@@ -132,6 +132,7 @@ class RendezvousServer final : public Rendezvous {
   TimePoint listen_again_ = TimePoint::min();  // the system was out of descriptors
   std::list<Client> clients_;
   std::string refused_;  // why the last one was sent away
+  bool warned_ = false;  // of one that does not fit
   WaitReport report_;    // of the gathering that goes on
 };
 
@@ -139,7 +140,7 @@ class RendezvousServer final : public Rendezvous {
 struct RendezvousNote {
   std::string machine;                // boot_id() of rank 0's
   std::string socket;                 // name of its unix socket, for ranks of that machine
-  std::string secret;                 // a key for this meeting
+  std::string secret;                 // of this meeting; its key is HVD_RENDEZVOUS_KEY and this
   std::vector<TcpAddress> addresses;  // for ranks of other hosts
 };
 

@@ -54,7 +54,7 @@ Ways ways_to(const Meeting& meeting, std::string& key, std::string& why) {
   why = !note ? "there is no such file"
               : "it is from another machine, and rank 0 gave no address for ranks of others";
   if (!note) return ways;
-  if (key.empty()) key = note->secret;
+  key += note->secret;
   if (note->machine == boot_id()) ways.push_back({kUnix, note->socket});
   add(ways, note->addresses);
   return ways;
@@ -83,16 +83,16 @@ RendezvousClient::RendezvousClient(const Meeting& meeting, TimePoint deadline)
   const Duration longest = by_name ? kLongestPauseOnNetwork : kLongestPause;
   for (Duration pause = kFirstPause; !enter(deadline); pause = std::min(2 * pause, longest)) {
     const TimePoint now = Clock::now();
-    if (now >= deadline) {
-      throw StalledError("rank 0 was not at " + where_ +
-                         " before the start timeout (HOROVOD_START_TIMEOUT): " + why_);
-    }
     report_.tell(now, [&] {
       return "rank " + std::to_string(meeting_.rank) + " looks for rank 0 at " + where_ + ": " +
              why_;
     });
     std::this_thread::sleep_for(std::min<Duration>(pause, deadline - now));
     InterruptibleWaits::look();
+    // Another look would have no time for an answer, and so lose why the last one failed.
+    if (Clock::now() < deadline) continue;
+    throw StalledError("rank 0 was not at " + where_ +
+                       " before the start timeout (HOROVOD_START_TIMEOUT): " + why_);
   }
 }
 
@@ -104,12 +104,16 @@ bool RendezvousClient::enter(TimePoint deadline) {
       if (enter_at(point, deadline)) return true;
     } catch (const PeerLostError& error) {
       // An address that many hosts have, a bridge's, leads to another program than rank 0.
-      why_ = "rank " + std::to_string(meeting_.rank) + " looked for rank 0 at " + where_ + ": " +
-             error.what();
+      why_ = error.what();
       ++refusals;
     }
   }
-  if (refusals > 0 && refusals == ways.size()) throw PeerLostError(why_);
+  // A file may be that of a dead job, whose ports other programs have by now: rank 0 replaces it.
+  const bool may_change = meeting_.point.kind == MeetingPoint::Kind::kFile;
+  if (refusals > 0 && refusals == ways.size() && !may_change) {
+    throw PeerLostError("rank " + std::to_string(meeting_.rank) + " looked for rank 0 at " +
+                        where_ + ": " + why_);
+  }
   return false;
 }
 
@@ -122,7 +126,7 @@ bool RendezvousClient::enter_at(const MeetingPoint& point, TimePoint deadline) {
   const Handshake::Terms terms{.service = HandshakeService::kRendezvous, .to = 0};
   stream_ = std::make_unique<FrameStream>(
       std::move(fd), Handshake::caller(std::as_bytes(std::span(key_)), terms, meeting_.rank),
-      kLongestAnswer);
+      kRendezvousHelloBytes);
   if (!shake_hands(limit)) {
     probe_timeout_ *= stream_->ended() ? 1 : 2;
     why_ = stream_->ended() ? "it closed the connection" : "who listens there does not answer";
@@ -133,6 +137,7 @@ bool RendezvousClient::enter_at(const MeetingPoint& point, TimePoint deadline) {
     }
     return false;
   }
+  stream_->allow(kLongestAnswer);
   stream_->send(FrameType::kHello, encode_fields(RendezvousHello{meeting_.size, getpid()}));
   const auto frame = await_frame(deadline);
   if (!frame) {
@@ -167,9 +172,9 @@ std::optional<Frame> RendezvousClient::await_frame(TimePoint deadline) {
     stream_->flush();
     pollfd ready = stream_->wanted();
     if (stream_->ended()) return std::nullopt;
-    const bool waits = wait_for({&ready, 1}, std::min(deadline, report_.next()));
+    wait_for({&ready, 1}, std::min(deadline, report_.next()));
     const TimePoint now = Clock::now();
-    if (!waits && now >= deadline) return std::nullopt;
+    if (now >= deadline) return stream_->receive();
     report_.tell(now, [&] {
       return "rank " + std::to_string(meeting_.rank) + " has met rank 0 at " + where_ +
              " and waits for the others";

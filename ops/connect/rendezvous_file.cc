@@ -50,13 +50,17 @@ void write_whole(const std::string& path, const std::string& text) {
 // What others put into the folder is neither waited for nor followed nor believed: a pipe, a link
 // to /dev/zero, a file that sends the ranks elsewhere.
 std::optional<std::string> read_own(const std::string& path) {
+  // ESTALE is NFS's for a file that was replaced or removed after this host had looked it up.
+  const auto is_gone = [] { return errno == ENOENT || errno == ESTALE; };
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!file && errno == ENOENT) return std::nullopt;
   if (!file && errno == ELOOP) {
     fail_file(path, "is a symbolic link, which is not followed; choose a file of its own");
   }
   struct stat status {};
-  if (!file || fstat(file.get(), &status) != 0) fail_file(path, std::strerror(errno));
+  if (!file || fstat(file.get(), &status) != 0) {
+    if (is_gone()) return std::nullopt;
+    fail_file(path, std::strerror(errno));
+  }
   if (!S_ISREG(status.st_mode)) fail_file(path, "is not a regular file; choose a file of its own");
   if (status.st_uid != geteuid() && status.st_uid != 0) {
     fail_file(path, "belongs to another user (uid " + std::to_string(status.st_uid) +
@@ -64,6 +68,7 @@ std::optional<std::string> read_own(const std::string& path) {
   }
   std::string text(kLongestNote, '\0');
   const ssize_t got = pread(file.get(), text.data(), text.size(), 0);
+  if (got < 0 && is_gone()) return std::nullopt;
   if (got < 0) fail_file(path, std::strerror(errno));
   text.resize(static_cast<std::size_t>(got));
   return text;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "core/base/deadlines.h"
 #include "core/config/log.h"
@@ -191,9 +192,13 @@ void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
   } catch (const Error& error) {
     client.stream.send(FrameType::kAnswer, encode_gather_failure(error.status()));
     send_away(client, error.what());
+    // The secret of a file is no proof of being of this job: a rank of an earlier one may read it.
     if (!meeting_.key.empty()) throw;
-    log(LogLevel::kWarning, "rank 0 at " + where_ + " sent away what does not fit: " +
-                                error.what() + "; it goes on waiting for the ranks of its own");
+    // Once: whoever reaches a port without a key can make this happen. details() has the last one.
+    if (!std::exchange(warned_, true)) {
+      log(LogLevel::kWarning, "rank 0 at " + where_ + " sent away what does not fit: " +
+                                  error.what() + "; it goes on waiting for the ranks of its own");
+    }
     return;
   }
   client.rank = rank;

@@ -15,8 +15,8 @@ void warn_of_address(const MeetingPoint& point, const std::string& fault) {
 }
 
 // Where rank 0 listens for those who look for it at `point`: at that address if it is its own. A
-// name may be another address here than elsewhere (in /etc/hosts that of loopback), and an address
-// may lead here from elsewhere only (NAT).
+// name may be another address here than elsewhere, and an address may lead here from elsewhere only
+// (NAT).
 std::vector<std::string> hosts_of(const MeetingPoint& point, const std::string& interfaces) {
   const auto local = local_addresses();
   const auto is_own = [&](const std::string& address) {
@@ -26,15 +26,21 @@ std::vector<std::string> hosts_of(const MeetingPoint& point, const std::string& 
   };
   const bool is_address = point.where.find(':') != std::string::npos ||
                           point.where.find_first_not_of("0123456789.") == std::string::npos;
+  std::vector<std::string> hosts;
   try {
-    const std::vector<std::string> found = resolve(point.where);
-    const bool leads_here = std::any_of(found.begin(), found.end(), is_own);
-    if (leads_here && is_address) return found;
-    if (!leads_here) warn_of_address(point, "this host has no such address");
+    hosts = resolve(point.where);
+    std::erase_if(hosts, [&](const std::string& host) { return !is_own(host); });
+    if (is_address && !hosts.empty()) return hosts;
+    if (hosts.empty()) warn_of_address(point, "this host has no such address");
   } catch (const UnsupportedError& error) {
     warn_of_address(point, error.what());
   }
-  return addresses_of(interfaces, local);
+  // To the ranks of this host the name leads as it does here: often to 127.0.1.1, which /etc/hosts
+  // of Debian has and no interface.
+  for (const std::string& host : addresses_of(interfaces, local)) {
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  }
+  return hosts;
 }
 
 }  // namespace
@@ -44,10 +50,10 @@ RendezvousSockets RendezvousSockets::of_point(const Meeting& meeting) {
   if (point.kind == MeetingPoint::Kind::kUnix) return {listen_locally(point.where), {}};
   RendezvousSockets sockets;
   if (!point.local.empty()) sockets.local = listen_locally(point.local);
+  const auto hosts = hosts_of(point, meeting.network.network_interfaces);
   try {
-    sockets.tcp = listen_on_each(hosts_of(point, meeting.network.network_interfaces),
-                                 PortRange{point.port, point.port});
-  } catch (const UnsupportedError& error) {
+    sockets.tcp = listen_on_each(hosts, PortRange{point.port, point.port});
+  } catch (const Error& error) {
     const std::string fault =
         "rank 0 cannot listen at " + to_string(point) + ": " + error.what() +
         "; another program or another rank 0 may (torch.distributed takes MASTER_PORT), choose "
@@ -68,7 +74,7 @@ RendezvousSockets RendezvousSockets::of_file(const Meeting& meeting, RendezvousN
   try {
     sockets.tcp = listen_on_each(hosts, meeting.network.port_range);
     note.addresses = endpoint_of(sockets.tcp, meeting.network.advertise_address).addresses;
-  } catch (const UnsupportedError& error) {
+  } catch (const Error& error) {
     throw InvalidArgumentError("rank 0 of " + to_string(meeting.point) + ": " + error.what());
   }
   return sockets;

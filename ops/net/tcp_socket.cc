@@ -226,7 +226,9 @@ namespace {
   if (ports.first != 0) where = to_string({host, ports.first});
   if (ports.first != ports.last)
     where = "any port of " + host + " from " + first + " to " + std::to_string(ports.last);
-  throw UnsupportedError("cannot listen at " + where + ": " + std::strerror(error));
+  const std::string text = "cannot listen at " + where + ": " + std::strerror(error);
+  if (error == EADDRINUSE) throw InvalidArgumentError(text);
+  throw UnsupportedError(text);
 }
 
 void set(int socket, int level, int option, int value) {

@@ -106,6 +106,7 @@ class TcpDescriptor {
 }  // namespace hvd
 
 // Non-blocking TCP sockets. What fails for good throws UnsupportedError with the call and its text.
+// Ports that are taken are an InvalidArgumentError: the user may choose others.
 namespace hvd {
 
 struct TcpListener {
@@ -117,7 +118,8 @@ struct TcpListener {
 TcpListener listen_on(const std::string& host, PortRange ports = {});
 
 // At each of these addresses where that works. Throws UnsupportedError, with what failed, if that
-// is none.
+// is none. Where the ports are taken at one of them it throws too: who connects to that address
+// would reach another program.
 std::vector<TcpListener> listen_on_each(std::span<const std::string> hosts, PortRange ports = {});
 
 // What the others need in order to find `listeners`: where they listen or, where that is not empty,

@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import re
+import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,12 +14,14 @@ import time
 
 import pytest
 from hosts import Hosts
+from ranks import hvdrun
 from waiting import wait_for
 
 PROGRAM = pathlib.Path(__file__).parents[1] / "mpi" / "fault_job.py"
 HOST_OF = "aabc"  # of each rank
 PROCESS_S = 1     # a process that ended is named after
 HOST_S = 5        # and a host that is gone
+HVDRUN_S = 15     # and hvdrun ends: it waits for the rank that the others name, then for those that it ended
 BUSY_S = 2        # later on cores that other tests keep busy
 SETTINGS = {
     "HVD_LINK_TIMEOUT_SECONDS": str(HOST_S), "HVD_FLIGHT_RECORDER_SIZE": "0", "OMP_NUM_THREADS": "1",
@@ -32,12 +36,25 @@ def mpirun(hosts, program):
     return hosts.command("mpirun", "-H", shares, "-np", len(HOST_OF), "--enable-recovery", *exported, *program)
 
 
-STARTS = {"mpirun": mpirun}
+def by_hand(hosts, program):
+    """Ends when all ranks have ended."""
+    ranks = [f"RANK={rank} {shlex.join(hosts.command('on', host, *program))} &" for rank, host in enumerate(HOST_OF)]
+    place = [f"HVD_RENDEZVOUS=tcp://{hosts.name}-a:29400", f"HVD_RENDEZVOUS_KEY={secrets.token_hex(16)}"]
+    return ["env", f"WORLD_SIZE={len(HOST_OF)}", *place, "bash", "-c", " ".join([*ranks, "wait"])]
+
+
+def hvdrun_exec(hosts, program):
+    shares = ",".join(f"{hosts.name}-{host}:{HOST_OF.count(host)}" for host in hosts.letters)
+    launcher = f"exec:/tmp/hvd-hosts-{hosts.name}/agent"
+    return hosts.command("on", "a", hvdrun(), "-np", len(HOST_OF), "-H", shares, "--launcher", launcher, *program)
+
+
+STARTS = {"by_hand": by_hand, "hvdrun_exec": hvdrun_exec, "mpirun": mpirun}
 
 
 class Job:
     def __init__(self, hosts, folder, start):
-        self.hosts, self.folder, self.output = hosts, folder, folder / "output"
+        self.hosts, self.folder, self.output, self.start = hosts, folder, folder / "output", start
         self.program = [sys.executable, str(PROGRAM), str(folder), "1"]
         with open(self.output, "wb") as output:
             self.process = subprocess.Popen(start(hosts, self.program), stdout=output, stderr=subprocess.STDOUT,
@@ -72,7 +89,8 @@ class Job:
         assert self.process.wait(timeout=60) == 0
 
 
-@pytest.fixture(params=STARTS)
+@pytest.fixture(params=["by_hand", *(pytest.param(name, marks=pytest.mark.full) for name in STARTS
+                                     if name != "by_hand")])
 def job(request, tmp_path):
     with Hosts(3) as hosts:
         yield Job(hosts, tmp_path, STARTS[request.param])
@@ -112,12 +130,17 @@ def test_who_is_gone_is_named_on_every_survivor(job, fault, victim):
     limit = fault(job, victim)
     since = time.monotonic()
     survivors = set(range(len(HOST_OF))) - {victim}
-    for rank in survivors:
-        told = job.wait_for(f"told{rank}", 2 * limit + 10)
-        assert re.search(rf"\brank {victim} on host {job.hosts.name}-{HOST_OF[victim]}\b", told["text"]), (rank, told)
-        assert told["at"] - since < limit + BUSY_S, (rank, told, since)
-    if fault is pull_cable:  # that is alone, and hears of nobody
-        assert re.search(r"\brank \d on host", job.wait_for(f"told{victim}")["text"])
+    lost = f"{job.hosts.name}-{HOST_OF[victim]}"
+    if job.start is hvdrun_exec and fault is not kill:  # which may notice before the ranks do, and end them
+        assert job.process.wait(limit + BUSY_S + HVDRUN_S) != 0
+        assert lost in job.output.read_text(errors="replace")
+    else:
+        for rank in survivors:
+            told = job.wait_for(f"told{rank}", 2 * limit + 10)
+            assert re.search(rf"\brank {victim} on host {lost}\b", told["text"]), (rank, told)
+            assert told["at"] - since < limit + BUSY_S, (rank, told, since)
+        if fault is pull_cable:  # that is alone, and hears of nobody
+            assert re.search(r"\brank \d on host", job.wait_for(f"told{victim}")["text"])
     for host in {HOST_OF[rank] for rank in survivors}:
         wait_for(lambda host=host: job.left(host), [])
 

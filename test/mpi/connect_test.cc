@@ -58,14 +58,15 @@ INSTANTIATE_TEST_SUITE_P(Connect, CollectiveContract, ::testing::ValuesIn(collec
 
 TEST(Connect, SeesTheWorldThatTheLauncherStarted) {
   const LaunchInfo launch = read_launch_info();
-  ASSERT_TRUE(launch.size.has_value()) << "start this program with mpirun";
+  ASSERT_TRUE(launch.size.has_value()) << "start this program with mpirun or hosts/contract.sh";
   EXPECT_EQ(here().rank, *launch.rank);
   EXPECT_EQ(here().size, *launch.size);
   if (!read_config().hostname.empty()) {
     EXPECT_EQ(ports().control->host_name(here().rank), read_config().hostname);
-  } else {
-    EXPECT_EQ(std::to_string(here().local_size), environment("OMPI_COMM_WORLD_LOCAL_SIZE"));
+  } else if (launch.local_size) {
+    EXPECT_EQ(here().local_size, *launch.local_size);
   }
+  EXPECT_EQ(ports().mpi_threads.has_value(), launch.speaks_mpi && here().size > 1);
 }
 
 TEST(Connect, LeavesAbortToTheProgram) {
@@ -122,8 +123,8 @@ std::string error_of_connecting() {
 }
 
 TEST(Connect, AWorldThatMpiDoesNotSeeIsAnError) {
-  if (here().size == 1) GTEST_SKIP() << "a launcher's world of one asks no MPI";
-  const std::string size = environment("OMPI_COMM_WORLD_SIZE").value();
+  if (!ports().mpi_threads) GTEST_SKIP() << "MPI does not connect this world";
+  const std::string size = std::to_string(here().size);
   ScopedEnvironment other;
   other.set("OMPI_COMM_WORLD_SIZE", "64");
   const std::string text = error_of_connecting();

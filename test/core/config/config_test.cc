@@ -495,7 +495,7 @@ TEST_F(ConfigTest, ARankWithoutASizeIsNotAJob) {
   set("RANK", "3");
   EXPECT_EQ(read_launch_info().launcher, "");
   set("WORLD_SIZE", "4");
-  EXPECT_EQ(read_launch_info().launcher, "who set RANK and WORLD_SIZE");
+  EXPECT_EQ(read_launch_info().launcher, "whoever set RANK and WORLD_SIZE");
 }
 
 TEST(DTypeNames, RoundTripAndUnknownNamesListTheKnownOnes) {

@@ -59,7 +59,7 @@ TEST_F(HalfAPlace, ARankBeyondAJobOfOneIsRefused) {
   set("RANK", "3");
   set("WORLD_SIZE", "1");
   EXPECT_THAT(refusal(),
-              HasSubstr("who set RANK and WORLD_SIZE started this process as rank 3 of 1"));
+              HasSubstr("whoever set RANK and WORLD_SIZE started this process as rank 3 of 1"));
   set("RANK", "0");
   EXPECT_EQ(refusal(), "connected");
 }

@@ -29,7 +29,7 @@ _STARTED_BY_OURS = "this process is rank {} of {}, as {} says, but init_process_
 _PROBE = 10.0  # seconds that one address of rank 0 is tried
 
 # Launchers whose ranks meet through PyTorch's store.
-_THROUGH_STORE = ("", "torchrun", "Slurm", "who set RANK and WORLD_SIZE")
+_THROUGH_STORE = ("", "torchrun", "Slurm", "whoever set RANK and WORLD_SIZE")
 
 _current: "Session | None" = None
 _begun_here = False  # the engine that runs

@@ -19,7 +19,7 @@ struct NetworkSettings {
   // Names with commas; empty = whatever reaches the other hosts. For control messages.
   std::string network_interfaces;
   PortRange port_range;
-  std::string advertise_address;                     // empty = those at which this rank listens
+  std::string advertise_address;                    // empty = those at which this rank listens
   Duration link_timeout = std::chrono::seconds(5);  // of control messages between hosts
   std::string rendezvous;  // empty = by what the launcher left; see ops/connect/meeting.h
   bool require_key = false;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/unique_fd.h"
 #include "core/system/host.h"
 #include "ops/net/tcp_socket.h"
 

@@ -50,7 +50,6 @@ try:
     check_collectives(hvd.rank(), hvd.size())
     check_training(hvd.rank(), hvd.size())
     print("met", hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), flush=True)
-    hvd.shutdown()
 except hvd.Error as error:
     print(type(error).__name__, error, flush=True)
 """

@@ -1,4 +1,5 @@
-// The contract of Runtime between processes that mpirun starts, or test/hosts/contract.sh without MPI.
+// The contract of Runtime between processes that mpirun starts, or test/hosts/contract.sh without
+// MPI.
 
 #include <gtest/gtest.h>
 

@@ -91,7 +91,8 @@ TEST(SlurmJob, RefusesVariablesThatContradictEachOther) {
 class HostFileCase : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(HostFileCase, OfASchedulerGivesHostsAndSlots) {
-  const auto [variable, text] = GetParam();
+  const auto variable = std::get<0>(GetParam());
+  const auto text = std::get<1>(GetParam());
   const TemporaryFolder folder;
   folder.write("hosts", text);
   const auto job = scheduled_job({{variable, folder.file("hosts")}});

@@ -78,15 +78,16 @@ TEST(MessageCollective, RefusesPiecesShorterThanAnEncodedBlock) {
 
 // What comes in place of the data of a rank that gave up is never taken for data.
 TEST(MessageCollective, DoesNotFinishWhatAnotherRankGaveUp) {
-  for (const std::int64_t numel : {1, 100'000}) {
-    for (const std::size_t steps : {0, 100}) {
+  for (const std::size_t numel : {1u, 100'000u}) {
+    for (const std::size_t steps : {0u, 100u}) {
       MessageNetwork network(2, {}, 1'000, 1);
       host::MessageCollective zero(network.link(0));
       host::MessageCollective one(network.link(1));
       std::vector<std::int32_t> values[2] = {std::vector<std::int32_t>(numel, 1),
                                              std::vector<std::int32_t>(numel, 2)};
       const auto slice = [&](Rank rank) {
-        const TensorView view{values[rank].data(), numel, DType::kI32, {}};
+        const TensorView view{
+            values[rank].data(), static_cast<std::int64_t>(numel), DType::kI32, {}};
         return Slice{view, view};
       };
       const Slice slices[] = {slice(0), slice(1)};

@@ -160,9 +160,13 @@ void Agents::greet(Peer& peer, const Hello& hello) {
   const auto beyond_loopback = [](const std::string& address) {
     return is_loopback(address) ? "" : address;
   };
-  facts_[static_cast<std::size_t>(peer.number)] = HostFacts{
-      hello.host, beyond_loopback(peer.connection.peer_address()),
-      beyond_loopback(peer.connection.own_address()), hello.master_port, hello.meeting_port};
+  facts_[static_cast<std::size_t>(peer.number)] =
+      HostFacts{hello.host,
+                beyond_loopback(peer.connection.peer_address()),
+                beyond_loopback(peer.connection.own_address()),
+                hello.master_port,
+                hello.meeting_port,
+                hello.boot};
 }
 
 void Agents::handle(Peer& peer, const Message& message, TimePoint now,

@@ -9,7 +9,7 @@ constexpr const char* kLoopback = "127.0.0.1";
 
 // A host's ranks, in their order.
 struct Group {
-  std::string host;
+  const HostFacts* host;
   std::vector<int> ranks;
 };
 
@@ -18,9 +18,11 @@ std::vector<Group> group_by_host(std::span<const std::vector<int>> agents,
                                  std::span<const HostFacts> facts) {
   std::vector<Group> groups;
   for (std::size_t i = 0; i < agents.size(); ++i) {
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const Group& each) { return each.host == facts[i].name; });
-    if (group == groups.end()) group = groups.insert(group, {facts[i].name, {}});
+    // Machines that were made from one image may have one name.
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& each) {
+      return each.host->name == facts[i].name && each.host->boot == facts[i].boot;
+    });
+    if (group == groups.end()) group = groups.insert(group, {&facts[i], {}});
     group->ranks.insert(group->ranks.end(), agents[i].begin(), agents[i].end());
   }
   for (Group& group : groups) std::sort(group.ranks.begin(), group.ranks.end());
@@ -29,12 +31,17 @@ std::vector<Group> group_by_host(std::span<const std::vector<int>> agents,
   return groups;
 }
 
+// An agent of hvdrun's own machine calls it at the first of its addresses, which others may not
+// reach.
+bool is_hvdruns_own(const HostFacts& host) {
+  return host.address == host.own_address;
+}
+
 // Of rank 0's host, where those of the others reach it: as hvdrun sees it, or, if it is hvdrun's
 // own, as another host's agent does.
 std::string address_of_first(std::span<const HostFacts> facts) {
-  if (!facts[0].address.empty()) return facts[0].address;
-  const auto other = std::find_if(facts.begin(), facts.end(),
-                                  [](const HostFacts& each) { return !each.own_address.empty(); });
+  if (!is_hvdruns_own(facts[0])) return facts[0].address;
+  const auto other = std::ranges::find_if_not(facts, is_hvdruns_own);
   return other == facts.end() ? kLoopback : other->own_address;
 }
 

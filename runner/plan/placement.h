@@ -18,6 +18,7 @@ struct HostFacts {
   std::string own_address;  // of hvdrun, as the agent sees it
   std::uint16_t master_port = 0;
   std::uint16_t meeting_port = 0;  // TCP ports that are free there
+  std::string boot = {};           // boot_id()
 };
 
 // The ranks of each host, in their order: each host gets as many as it has slots, the last one what
@@ -32,7 +33,8 @@ struct MeetingChoice {
 
 // What tells each rank its place, by rank: HOROVOD_RANK and so on, RANK and so on as torchrun sets
 // them, MASTER_ADDR and MASTER_PORT; and where it meets the others, if `meeting` says so. `agents`:
-// the ranks of each agent, `facts` of its host. Agents of one host name share a host. Pure.
+// the ranks of each agent, `facts` of its host. Agents of one host name and boot share a host.
+// Pure.
 std::vector<Environment> rank_variables(std::span<const std::vector<int>> agents,
                                         std::span<const HostFacts> facts,
                                         const std::optional<MeetingChoice>& meeting);

@@ -16,7 +16,7 @@ const std::vector<std::vector<int>> kAPerRank = {{0}, {1}};
 
 HostFacts host(const std::string& name, const std::string& address,
                const std::string& own_address) {
-  return {name, address, own_address, 29500, 29501};
+  return {name, address, own_address, 29500, 29501, "boot"};
 }
 
 TEST(Placement, FillsHostsInTheirOrder) {
@@ -59,6 +59,22 @@ TEST(Placement, WhereHvdrunIsOnTheFirstHostTheOthersKnowAnAddressOfIt) {
   const auto ranks = rank_variables(
       kAPerRank, std::vector{host("a", "", ""), host("b", "fd00::2", "fd00::1")}, kMeeting);
   EXPECT_EQ(ranks[0].at("HVD_RENDEZVOUS"), "tcp://[fd00::1]:29501");
+}
+
+TEST(Placement, AnAddressOnWhichHvdrunsOwnHostCallsItIsNotTheOthers) {
+  const auto ranks = rank_variables(
+      kAPerRank,
+      std::vector{host("a", "172.17.0.1", "172.17.0.1"), host("b", "10.0.0.2", "10.0.0.1")},
+      kMeeting);
+  EXPECT_EQ(ranks[1].at("MASTER_ADDR"), "10.0.0.1");
+}
+
+TEST(Placement, MachinesOfOneNameAreTwoHosts) {
+  std::vector facts = {host("a", "10.0.0.1", "10.0.0.9"), host("a", "10.0.0.2", "10.0.0.9")};
+  facts[1].boot = "another";
+  const auto ranks = rank_variables(kAPerRank, facts, kMeeting);
+  EXPECT_THAT(ranks[1], IsSupersetOf({Pair("LOCAL_RANK", "0"), Pair("HOROVOD_CROSS_SIZE", "2"),
+                                      Pair("HVD_RENDEZVOUS", "tcp://10.0.0.1:29501")}));
 }
 
 TEST(Placement, WithMpiThereIsNoOtherMeeting) {

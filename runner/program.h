@@ -48,7 +48,6 @@ class Program {
   // After SIGCHLD.
   void reap();
 
-  bool ended() const { return end_.has_value(); }
   // All was sent, or it is too late for the rest; hvdrun hangs up when it has that of all ranks.
   bool done() const { return done_; }
   // hvdrun has had its time to hang up: it was told to stop.

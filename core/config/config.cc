@@ -257,7 +257,7 @@ void warn_of_unknown_variables(const Config& config) {
   if (config.cpu_operations == "gloo") {
     warn_once("gloo",
               "HOROVOD_CPU_OPERATIONS: there is no Gloo here; tensors move through shared memory "
-              "and MPI");
+              "and, between hosts, over TCP or by MPI");
   }
 }
 

@@ -30,8 +30,9 @@ constexpr const char* kOfSeveralHosts =
     "host:slots,...";
 
 [[noreturn]] void refuse(const std::string& origin, std::string_view text) {
-  throw InvalidArgumentError(origin + "='" + std::string(text) +
-                             "': expected tcp://HOST:PORT, file:///FOLDER/NAME or unix:NAME");
+  throw InvalidArgumentError(
+      origin + "='" + std::string(text) +
+      "': expected env://, tcp://HOST:PORT, file:///FOLDER/NAME or unix:NAME");
 }
 
 std::optional<std::string_view> after(std::string_view text, std::string_view prefix) {

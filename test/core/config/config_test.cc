@@ -333,7 +333,8 @@ TEST_F(ConfigTest, WarnsOnceOfNamesThatNobodyKnows) {
 
 TEST_F(ConfigTest, GlooIsAcceptedWithAWordAboutWhatIsUsed) {
   set("HOROVOD_CPU_OPERATIONS", "gloo");
-  EXPECT_THAT(warnings_of_reading(), HasSubstr("shared memory and, between hosts, over TCP or by MPI"));
+  EXPECT_THAT(warnings_of_reading(),
+              HasSubstr("shared memory and, between hosts, over TCP or by MPI"));
 }
 
 TEST_F(ConfigTest, TheControllerIsMpiGlooOrChosenHere) {

@@ -82,6 +82,11 @@ make_torch_venv() {
       test/torch/requirements.txt
 }
 
+# make_tf_venv [VERSIONS]   build/tf with TensorFlow, which wants a new NumPy; build/tf-VERSIONS
+make_tf_venv() {
+  make_environment "build/tf${1:+-$1}" "${1-test/locks/tf.txt}" test/tensorflow/requirements.txt
+}
+
 # install_package ENVIRONMENT...   this repository, with hvdrun; the first one has what builds it. It
 # is compiled in build/cpu, like the preset of this name. With pip_verbosity=--verbose it shows the
 # compiler's progress.

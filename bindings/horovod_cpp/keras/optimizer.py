@@ -212,7 +212,7 @@ def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Iterab
     for layer in layers:
         if not isinstance(layer, keras.layers.Layer):
             raise TypeError("PartialDistributedOptimizer: local_layers has a "
-                            f"{type(layer).__name__}, which is no layer")
+                            f"{type(layer).__name__}, which is not a layer")
         if not layer.built:
             _refuse(f"the local layer {layer.name!r} is not built, so it has no variables yet; call "
                     "model.build() before")

@@ -1,6 +1,5 @@
 """Callbacks for ``model.fit`` over many ranks, under Horovod's names."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +13,11 @@ from horovod_cpp.keras.variables import broadcast_variables
 __all__ = ["BestModelCheckpoint", "BroadcastGlobalVariablesCallback", "JoinCallback",
            "LearningRateScheduleCallback", "LearningRateWarmupCallback", "MetricAverageCallback"]
 
+# Keras' classes have no types for mypy, and "type: ignore" says so: Keras may be missing.
 _Multiplier = float | Callable[[float], float]
 
 
-class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
+class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Gives every rank the variables of the model and its optimizer that rank ``root_rank`` has,
     before the first batch.
 
@@ -50,7 +50,7 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
         self._done = True
 
 
-class MetricAverageCallback(keras.callbacks.Callback):
+class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Averages the metrics of an epoch over the ranks, for the callbacks behind it in the list, such
     as ReduceLROnPlateau, ModelCheckpoint and EarlyStopping, which then decide alike on every rank.
 
@@ -73,7 +73,7 @@ class MetricAverageCallback(keras.callbacks.Callback):
         logs.update((name, float(average)) for name, average in zip(names, averages))
 
 
-class JoinCallback(keras.callbacks.Callback):
+class JoinCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """At the end of each epoch a rank waits until all have ended theirs: ranks may have different
     numbers of batches.
 
@@ -91,7 +91,7 @@ class JoinCallback(keras.callbacks.Callback):
                             last, self._process_set)
 
 
-class LearningRateScheduleCallback(keras.callbacks.Callback):
+class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Sets the learning rate to ``initial_lr`` times a multiplier from one epoch to another.
 
     Args:
@@ -118,19 +118,12 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
         self.start_epoch, self.end_epoch = start_epoch, end_epoch
         self.staircase = staircase if callable(multiplier) else True
         self.momentum_correction = momentum_correction
-        self.steps_per_epoch = steps_per_epoch
+        self.steps_per_epoch: Any = steps_per_epoch
         self.multiplier = multiplier if callable(multiplier) else lambda epoch: multiplier
         self.current_epoch = 0
         self._momentum: float | None = None  # of before the correction
 
     def on_train_begin(self, logs: Any = None) -> None:
-        optimizer = self.model.optimizer
-        if (self.momentum_correction and getattr(optimizer, "momentum", None)
-                and keras.backend.backend() == "tensorflow" and not self.model.run_eagerly
-                and horovod_cpp.rank() == 0):
-            warnings.warn(f"{type(self).__name__}: TensorFlow compiles the optimizer's momentum into "
-                          "the step, so it is not corrected; give momentum_correction=False, or "
-                          "compile(run_eagerly=True)", stacklevel=2)
         if not self.staircase and self.steps_per_epoch is None:
             self.steps_per_epoch = self.params.get("steps")
             if not self.steps_per_epoch:
@@ -187,18 +180,19 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
             epoch += 1 / self.steps_per_epoch
             return 1 / horovod_cpp.size() * (epoch * (horovod_cpp.size() - 1) / warmup_epochs + 1)
 
+        self.warmup_epochs = warmup_epochs
         super().__init__(initial_lr, multiplier, 0, warmup_epochs, False, momentum_correction,
                          steps_per_epoch)
         self.verbose = verbose
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         super().on_epoch_end(epoch, logs)
-        if epoch == self.end_epoch - 1 and self.verbose and horovod_cpp.rank() == 0:
+        if epoch == self.warmup_epochs - 1 and self.verbose and horovod_cpp.rank() == 0:
             print(f"Epoch {epoch + 1}: the learning rate has been raised to "
                   f"{float(self.model.optimizer.learning_rate):g}")
 
 
-class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):
+class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc]
     """Keras' ModelCheckpoint that keeps the best model only, and writes on rank 0 alone.
 
     Args:

@@ -1,7 +1,7 @@
 """DistributedOptimizer of Keras."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 
@@ -12,21 +12,24 @@ from horovod_cpp.short_traceback import short_traceback
 
 _Groups = int | Sequence[Sequence[Any]] | None
 
+if TYPE_CHECKING:
+    from keras.optimizers import Optimizer as _Wrapped
+else:
+    _Wrapped = object  # the optimizer's class comes behind in the order of inheritance
+
 
 def _refuse(text: str) -> Any:
     raise _native.InvalidArgumentError(f"DistributedOptimizer: {text}")
 
 
-def _reduction(name: str) -> Any:
-    """The class that reduces gradients of a backend of Keras."""
-    if name == "torch":
-        from horovod_cpp.keras.torch_reduction import Reduction
-    elif name == "tensorflow":
-        from horovod_cpp.keras.tensorflow_reduction import Reduction
-    else:
+def _reduction() -> Any:
+    """The class that reduces gradients of Keras' backend."""
+    backend = keras.backend.backend()
+    if backend != "torch":
         raise _native.UnsupportedError(
-            f"DistributedOptimizer: gradients of Keras' backend {name!r} cannot be reduced yet; set "
-            "KERAS_BACKEND to tensorflow or torch")
+            f"DistributedOptimizer: gradients of Keras' backend {backend!r} cannot be reduced yet; set "
+            "KERAS_BACKEND=torch")
+    from horovod_cpp.keras.torch_reduction import Reduction
     return Reduction
 
 
@@ -35,7 +38,7 @@ class _Wrapping:
 
     def __init__(self, options: dict[str, Any], groups: _Groups, local: Iterable[Any],
                  scale_local: bool, passes: int) -> None:
-        self.make_reduction = _reduction(keras.backend.backend())
+        self.make_reduction = _reduction()
         self.options, self.groups = options, groups
         self.local = {id(variable): variable for variable in local}
         self.scale_local = scale_local
@@ -64,14 +67,14 @@ class _Wrapping:
         return result
 
 
-class _Distributed:
+class _Distributed(_Wrapped):  # type: ignore[misc]  # Keras may be missing
     """In front of an optimizer's class in the order of inheritance."""
 
     _hvd: _Wrapping
 
     @short_traceback
     def build(self, variables: Sequence[Any]) -> None:
-        super().build(variables)  # type: ignore[misc]
+        super().build(variables)
         self._hvd.build(variables)
 
     @short_traceback
@@ -115,8 +118,7 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     """Wrap a Keras optimizer: ``apply()``, which ``model.fit`` calls, reduces gradients over all ranks
     before the optimizer clips and applies them.
 
-    With Keras' backend "torch" gradients are reduced while the backward pass still runs. Under the
-    global policy "mixed_float16" the optimizer is wrapped in a LossScaleOptimizer first, as compile()
+    Gradients are reduced while the backward pass still runs. Under the global policy "mixed_float16" the optimizer is wrapped in a LossScaleOptimizer first, as compile()
     would do it: all ranks then see the same infinities. Files have the plain optimizer; see
     ``load_model``.
 

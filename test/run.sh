@@ -306,6 +306,9 @@ if step python-package install_package build/venv build/torch; then
   step python run_python python build/venv
   await torch
   step faults run_faults
+  if [[ -n $full ]] && step tf-environment make_tf_venv && step tf-package install_package build/venv build/tf; then
+    step keras run_pytest keras build/tf test/keras
+  fi
   [[ -z $full ]] || ! has_nvcc || step gpu-python run_gpu_python
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     for versions in newest oldest; do

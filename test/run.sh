@@ -141,7 +141,7 @@ build_cpu() {
 sanitized=(core_runtime_test ops_test core_base_test core_negotiate_test)
 [[ -z $full ]] || sanitized+=(horovod_cpp_test)
 build_asan() {
-  build asan ${full:+-DHVD_TRAINING=ON} "${sanitized[@]}" ${full:+protocol_fuzz protocol_corpus}
+  build asan ${full:+-DHVD_TRAINING=ON} "${sanitized[@]}" ${full:+protocol_fuzz frames_fuzz fuzz_corpus}
 }
 
 # How each source is compiled by itself, those of bindings/native too. Nothing is built there.
@@ -232,13 +232,16 @@ check_install_tree() {
   return $code
 }
 
-# Random bytes for the decoders and for RankProtocol::receive, grown from real messages.
+# Random bytes for the decoders and for RankProtocol::receive, and for what reads connections and
+# files of others, grown from real ones.
 run_fuzzer() {
-  local corpus=build/asan/corpus
-  rm -rf "$corpus" && mkdir -p "$corpus" &&
-    build/asan/test/fuzz/protocol_corpus "$corpus" &&
-    build/asan/test/fuzz/protocol_fuzz -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
-      -timeout=20 -artifact_prefix="$results/" "$corpus"
+  local corpus=build/asan/corpus name code=0
+  rm -rf "$corpus" && build/asan/test/fuzz/fuzz_corpus "$corpus" || return 1
+  for name in protocol frames; do
+    "build/asan/test/fuzz/${name}_fuzz" -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
+      -timeout=20 -malloc_limit_mb=64 -artifact_prefix="$results/" "$corpus/$name" || code=1
+  done
+  return $code
 }
 
 # has_nvcc   CUDA's compiler, which is not Debian's.

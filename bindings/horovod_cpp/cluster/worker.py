@@ -10,7 +10,6 @@ import os
 import pathlib
 import pickle
 import signal
-import struct
 import sys
 import termios
 import threading
@@ -38,12 +37,13 @@ WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 
 
 def main() -> None:
-    channel = wire.connect(os.environ.pop(ADDRESS), bytes.fromhex(os.environ.pop(KEY)))
+    address = os.environ.pop(ADDRESS)
+    channel = wire.connect(address, bytes.fromhex(os.environ.pop(KEY)))
     channel.send(("hello", int(os.environ["HOROVOD_RANK"]), os.getpid()))
-    Worker(channel).serve()
+    Worker(channel, is_local=address.startswith("unix:")).serve()
 
 
-def memory_of(process: int | str) -> int:
+def memory_of(process: int) -> int:
     """Bytes of main memory that it takes; 0 when it has just ended."""
     try:
         pages = int(pathlib.Path(f"/proc/{process}/statm").read_text("ascii").split()[1])
@@ -57,7 +57,10 @@ class _OutputCount:
     other side is runner/output_count.h."""
 
     def __init__(self) -> None:
-        path, inode, *self._pipes = os.environ.pop("HVDRUN_OUTPUT_COUNT").split()
+        path, inode, *pipes = os.environ.pop("HVDRUN_OUTPUT_COUNT").split()
+        # Behind a script with pipes of its own, this process writes to others than the agent's.
+        self._pipes = [(stream, os.fstat(stream)) for stream, pipe in zip((1, 2), pipes, strict=True)
+                       if os.readlink(f"/proc/self/fd/{stream}") == pipe]
         self._read = memoryview(bytes(8)).cast("Q")
         with contextlib.suppress(OSError), open(path, "rb") as file:
             if os.fstat(file.fileno()).st_ino == int(inode):  # else it is of another container
@@ -66,24 +69,25 @@ class _OutputCount:
     def bytes_so_far(self) -> int:
         while True:
             before = self._read[0]
-            waiting = sum(map(self._waiting_in, (1, 2), self._pipes))
+            waiting = sum(self._waiting_in(*pipe) for pipe in self._pipes)
             if before % 2 == 0 and self._read[0] == before:
                 return before // 2 + waiting
             time.sleep(0)  # the agent is reading
 
     @staticmethod
-    def _waiting_in(stream: int, pipe: str) -> int:
+    def _waiting_in(stream: int, pipe: os.stat_result) -> int:
         with contextlib.suppress(OSError):  # closed
-            if os.readlink(f"/proc/self/fd/{stream}") == pipe:
-                return int(struct.unpack("i", fcntl.ioctl(stream, termios.FIONREAD, bytes(4)))[0])
-        return 0  # the user's own
+            if os.path.samestat(os.fstat(stream), pipe):  # else the user has redirected it
+                return int.from_bytes(fcntl.ioctl(stream, termios.FIONREAD, bytes(4)), sys.byteorder)
+        return 0
 
 
 class Worker:
     """Answers the messages of the caller, one after the other, on the main thread."""
 
-    def __init__(self, channel: wire.Channel) -> None:
+    def __init__(self, channel: wire.Channel, is_local: bool) -> None:
         self._channel = channel
+        self._is_local = is_local  # the caller can look at this process
         self._output = _OutputCount()
         self._process = os.getpid()
         self._sending = threading.Lock()  # threads of the user's may display things
@@ -124,7 +128,7 @@ class Worker:
             if os.getpid() != self._process:
                 _end_fork(outcome)
             self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls,
-                       memory_of("self")))
+                       0 if self._is_local else memory_of(self._process)))
             del outcome, arguments
 
     def send(self, message: tuple[Any, ...]) -> None:
@@ -132,7 +136,9 @@ class Worker:
             return  # a fork: the channel is its parent's
         kind, *content = message
         with self._interrupts_wait(), self._sending:
-            self._channel.send((kind, self._output.bytes_so_far(), *content))
+            # That it has begun is told at once.
+            written = 0 if kind == "begun" else self._output.bytes_so_far()
+            self._channel.send((kind, written, *content))
 
     def _send_after_output(self, message: tuple[Any, ...]) -> None:
         self.flush()

@@ -110,21 +110,22 @@ class StructureTest(unittest.TestCase):
                 self.setUp()
 
     def test_old_words_in_texts_for_people_are_reported(self):
-        for text in ("'x' is no device", "a frame that is none", "sent what is no message",
-                     "the farewell of rank 1"):
-            with self.subTest(text):
-                self.plant("runner/planted.cc", f'const char* text = "{text}";\n')
-                self.assert_reported("in a text for people")
-                self.plant("bindings/horovod_cpp/planted.py", f'TEXT = "{text}"\n')
-                self.assert_reported("bindings/horovod_cpp/planted.py:1")
+        texts = ("'x' is no device", "a frame that is none", "sent what is no message",
+                 "the farewell of rank 1")
+        for text in texts:
+            self.plant("runner/planted.cc", f'const char* text = "{text}";\n')
+            self.plant("bindings/horovod_cpp/planted.py", f'TEXT = "{text}"\n')
+        self.assert_reported("in a text for people", *(
+            f"{file}:{line}:" for file in ("runner/planted.cc", "bindings/horovod_cpp/planted.py")
+            for line in range(1, len(texts) + 1)))
 
     def test_words_that_are_gone_are_reported_anywhere(self):
-        for text in ("it waits for ever", "equal but for one", "kStrangers", "has the driver seat"):
-            with self.subTest(text):
-                self.plant("core/base/planted.h", f"// {text}\n")
-                self.assert_reported("core/base/planted.h:1")
-                self.plant("docs/planted.md", f"{text}\n")
-                self.assert_reported("docs/planted.md:1")
+        texts = ("it waits for ever", "equal but for one", "kStrangers", "has the driver seat")
+        for text in texts:
+            self.plant("core/base/planted.h", f"// {text}\n")
+            self.plant("docs/planted.md", f"{text}\n")
+        self.assert_reported(*(f"{file}:{line}:" for file in ("core/base/planted.h", "docs/planted.md")
+                               for line in range(1, len(texts) + 1)))
 
     def test_a_new_folder_at_the_top_is_reported(self):
         self.plant("utils/planted.txt", "x\n")

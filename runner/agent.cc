@@ -192,9 +192,6 @@ void Agent::obey(const Message& message) {
       return stop(read<Stop>(message).signal);
     case MessageType::kSignal:
       return signal(read<Signal>(message).number, message.rank);
-    case MessageType::kFlush:
-      if (Program* program = find(message.rank)) program->flush();
-      return;
     case MessageType::kTaken:
       if (Program* program = find(message.rank)) program->taken(read<Taken>(message).bytes);
       return;

@@ -192,9 +192,6 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
         events.emplace_back(RankDone{message.rank});
       }
       return;
-    case MessageType::kFlushed:
-      events.emplace_back(RankFlushed{message.rank});
-      return;
     case MessageType::kClockAnswer: {
       const ClockAnswer answer = read<ClockAnswer>(message);
       peer.clock.add({answer.asked, answer.answered, now});

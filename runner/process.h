@@ -61,6 +61,8 @@ int read_signal(int fd);
 bool read_available(int fd, std::string& out, std::size_t limit);
 
 Environment current_environment();
+// Those that this process may run on.
+int usable_cores();
 // The full path of an executable file named `name` in PATH, or empty. Folders are without symbolic
 // links: Open MPI takes its prefix from the path of mpirun, and /bin/mpirun would leave it none.
 std::string find_in_path(const std::string& name, const std::string& path);

@@ -231,14 +231,17 @@ check_install_tree() {
   return $code
 }
 
-# Random bytes for the decoders and for RankProtocol::receive, grown from real messages.
+# Random bytes for the decoders and for RankProtocol::receive, and for what reads connections and
+# files of others, grown from real ones.
 run_fuzzer() {
-  local corpus=build/fuzz/corpus
-  build fuzz protocol_fuzz protocol_corpus &&
-    rm -rf "$corpus" && mkdir -p "$corpus" &&
-    build/fuzz/test/fuzz/protocol_corpus "$corpus" &&
-    build/fuzz/test/fuzz/protocol_fuzz -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
-      -timeout=20 -artifact_prefix="$results/" "$corpus"
+  local corpus=build/fuzz/corpus name code=0
+  build fuzz protocol_fuzz frames_fuzz fuzz_corpus && rm -rf "$corpus" &&
+    build/fuzz/test/fuzz/fuzz_corpus "$corpus" || return
+  for name in protocol frames; do
+    "build/fuzz/test/fuzz/${name}_fuzz" -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
+      -timeout=20 -malloc_limit_mb=64 -artifact_prefix="$results/" "$corpus/$name" || code=1
+  done
+  return $code
 }
 
 # has_nvcc   CUDA's compiler, which is not Debian's.
@@ -308,8 +311,11 @@ if ((packaged == 0)); then
   begin 0 torch run_torch torch build/torch
   begin 0 python run_python python build/venv
   await torch
-  step faults run_faults
   await python
+  step faults run_faults
+  if [[ -n $full ]] && step tf-environment make_tf_venv && step tf-package install_package build/venv build/tf; then
+    step keras run_pytest keras build/tf test/keras
+  fi
   [[ -z $full ]] || ! has_nvcc || step gpu-python run_gpu_python
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     for versions in newest oldest; do

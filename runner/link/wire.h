@@ -42,11 +42,9 @@ enum class MessageType : std::uint8_t {
   kSignal,
   kTaken,
   kClockQuestion,
-  kStart,
-  kFlush,
-  kFlushed
+  kStart
 };
-inline constexpr unsigned kMessageTypes = 12;
+inline constexpr unsigned kMessageTypes = 10;
 
 inline constexpr std::int32_t kNoRank = -1;
 
@@ -137,17 +135,6 @@ struct Taken {
   static constexpr MessageType kType = MessageType::kTaken;
   std::uint32_t bytes = 0;
   static constexpr auto kFields = std::tuple(&Taken::bytes);
-};
-
-// hvdrun -> agent, of a rank, and the answer once all that its program had written by then was
-// sent. Who hears from the program another way knows by it that no earlier output will follow.
-struct Flush {
-  static constexpr MessageType kType = MessageType::kFlush;
-  static constexpr auto kFields = std::tuple();
-};
-struct Flushed {
-  static constexpr MessageType kType = MessageType::kFlushed;
-  static constexpr auto kFields = std::tuple();
 };
 
 // hvdrun -> agent.

@@ -229,7 +229,7 @@ def test_status_restart_and_stop(notebook):
     notebook.execute("%hvd restart")
     _, printed, _ = notebook.execute("%%hvd\n'kept' in globals()")
     assert printed == "all ranks:\nFalse\n"
-    assert len(notebook.processes()) == 3
+    assert len(notebook.processes()) == 3 + 3  # the kernel and two ranks; hvdrun and its agent
     notebook.execute("%hvd stop")
     assert len(notebook.processes()) == 1
 

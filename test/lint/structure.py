@@ -319,7 +319,7 @@ def check_rooms(root, findings):
 
 TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+([a-z_/\s]+)")
 TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
-PYTEST_FOLDERS = ("bindings", "gpu/python", "hosts", "lint", "mpi", "torch")
+PYTEST_FOLDERS = ("bindings", "gpu/python", "hosts", "keras", "lint", "mpi", "torch")
 
 
 def check_tests_belong(root, findings):

@@ -11,7 +11,9 @@ from packaging.requirements import Requirement
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 LOCKED = [("venv", "examples/requirements.txt"), ("venv", "test/requirements.txt"),
-          ("torch", "test/torch/requirements.txt"), ("wheel", "bindings/wheel_requirements.txt")]
+          ("torch", "test/torch/requirements.txt"),
+          ("tf", "test/tensorflow/requirements.txt"), ("tf", "test/keras/requirements.txt"),
+          ("wheel", "bindings/wheel_requirements.txt")]
 
 
 def lines_of(path):

@@ -22,8 +22,6 @@ Bytes conversation() {
   append(bytes, Taken{4711});
   append(bytes, Signal{10});
   append(bytes, Start{join(std::vector<std::string>{"a", "", "b c"}), "", "/tmp", false}, 3);
-  append(bytes, Flush{}, 4);
-  append(bytes, Flushed{}, 4);
   return bytes;
 }
 
@@ -36,7 +34,7 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
       reader.feed(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));
       while (auto message = reader.next()) messages.push_back(std::move(*message));
     }
-    ASSERT_EQ(messages.size(), 12u);
+    ASSERT_EQ(messages.size(), 10u);
     const Hello hello = read<Hello>(messages[0]);
     EXPECT_EQ(hello.host, "node1");
     EXPECT_EQ(hello.boot, "boot");
@@ -67,8 +65,6 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
     EXPECT_EQ(split_joined(run.environment), std::vector<std::string>{});
     EXPECT_EQ(run.folder, "/tmp");
     EXPECT_FALSE(run.on_terminal);
-    EXPECT_EQ(messages[10].type, MessageType::kFlush);
-    EXPECT_EQ(messages[11].type, MessageType::kFlushed);
   }
 }
 

@@ -104,8 +104,8 @@ class PoolWorker:
 
     def due_messages(self) -> Iterator[tuple[str, list[Any]]]:
         while self._deferred and (self.is_over or self._deferred[0][0] <= self._received):
-            _, *message = self._deferred.popleft()
-            yield message[0], message[1]
+            _, kind, content = self._deferred.popleft()
+            yield kind, content
 
     def memory(self) -> int:
         """Bytes that it takes; on another machine as it said after its last call."""

@@ -46,7 +46,7 @@ class Relay:
         with theirs:
             self._process = subprocess.Popen(
                 [_needed_hvdrun(), "--relay", *options, self._program, *WORKER],
-                stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 env=environment_outside_jobs(), start_new_session=True)
 
     def fileno(self) -> int:
@@ -89,7 +89,8 @@ class Relay:
         """How a process ended, of an END."""
         kind, value = struct.unpack_from("<Bi", payload)
         failure = f"could not be started ({self._program}: {os.strerror(value)})"
-        ends = {_EXITED: describe_end(value), _SIGNALED: describe_end(-value), _NOT_STARTED: failure}
+        ends: dict[int, str] = {_EXITED: describe_end(value), _SIGNALED: describe_end(-value),
+                                _NOT_STARTED: failure}
         return ends.get(kind, "was lost")
 
     def close(self) -> str:

@@ -141,7 +141,7 @@ build_cpu() {
 sanitized=(core_runtime_test ops_test core_base_test core_negotiate_test)
 [[ -z $full ]] || sanitized+=(horovod_cpp_test)
 build_asan() {
-  build asan ${full:+-DHVD_TRAINING=ON} "${sanitized[@]}" ${full:+protocol_fuzz protocol_corpus}
+  build asan ${full:+-DHVD_TRAINING=ON} "${sanitized[@]}" ${full:+protocol_fuzz protocol_corpus connection_fuzz}
 }
 
 # How each source is compiled by itself, those of bindings/native too. Nothing is built there.
@@ -234,11 +234,13 @@ check_install_tree() {
 
 # Random bytes for the decoders and for RankProtocol::receive, grown from real messages.
 run_fuzzer() {
-  local corpus=build/asan/corpus
-  rm -rf "$corpus" && mkdir -p "$corpus" &&
-    build/asan/test/fuzz/protocol_corpus "$corpus" &&
-    build/asan/test/fuzz/protocol_fuzz -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
-      -timeout=20 -artifact_prefix="$results/" "$corpus"
+  local corpus=build/asan/corpus target
+  rm -rf "$corpus" && mkdir -p "$corpus"/{protocol,connection} &&
+    build/asan/test/fuzz/protocol_corpus "$corpus/protocol" || return
+  for target in protocol connection; do
+    "build/asan/test/fuzz/${target}_fuzz" -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
+      -timeout=20 -artifact_prefix="$results/" "$corpus/$target" || return
+  done
 }
 
 # has_nvcc   CUDA's compiler, which is not Debian's.

@@ -31,6 +31,9 @@ std::string address_advice(std::span<const HostSlots> hosts) {
          ": correct the name after -H, or tell DNS, /etc/hosts or ~/.ssh/config what it means\n";
 }
 
+namespace {
+
+// What to do about what ssh or a shell said; "" if that is not known.
 std::string launcher_advice(std::string_view said, const std::string& host, int code) {
   const auto has = [&](const char* words) { return said.find(words) != std::string_view::npos; };
   if (has("Host key verification failed")) {
@@ -41,6 +44,22 @@ std::string launcher_advice(std::string_view said, const std::string& host, int 
   }
   if (code == 127) return "hvdrun: hvdrun has to be at the same path on every host\n";
   return "";
+}
+
+}  // namespace
+
+std::string launcher_failures(const LaunchPlan& plan,
+                              std::span<const RootProcesses::Failure> failures,
+                              std::span<const std::string> said, std::string_view where_it_is) {
+  std::string text;
+  for (const auto& [command, code] : failures) {
+    text += "hvdrun: " + starter_of(plan, command) + " failed with exit code " +
+            std::to_string(code) + std::string(where_it_is) + "\n";
+    const std::string& host = plan.commands[command].host;
+    const std::string advice = host.empty() ? "" : launcher_advice(said[command], host, code);
+    if (text.find(advice) == std::string::npos) text += advice;  // some holds for all hosts
+  }
+  return text;
 }
 
 }  // namespace hvd::runner

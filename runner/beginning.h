@@ -6,6 +6,7 @@
 
 #include "runner/link/reception.h"
 #include "runner/plan/launch_plan.h"
+#include "runner/process.h"
 
 namespace hvd::runner {
 
@@ -20,7 +21,10 @@ std::string starter_of(const LaunchPlan& plan, std::size_t number);
 // job fails to start: ssh may know machines by names of its own.
 std::string address_advice(std::span<const HostSlots> hosts);
 
-// What to do about what ssh or a shell said; "" if that is not known.
-std::string launcher_advice(std::string_view said, const std::string& host, int code);
+// What failed to start agents, and what to do about it where that is known. `said`: by the commands
+// of the plan, what they wrote; `where_it_is`: what to say about that.
+std::string launcher_failures(const LaunchPlan& plan,
+                              std::span<const RootProcesses::Failure> failures,
+                              std::span<const std::string> said, std::string_view where_it_is);
 
 }  // namespace hvd::runner

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -89,8 +88,7 @@ class Job {
   std::string not_started_;                      // what to say about those who did not come
   RootProcesses roots_;
   std::vector<UniqueFd> starter_output_;  // of each command, by stream
-  std::map<int, std::string>
-      held_;  // what these said while we may know better, by printer's number
+  std::vector<std::string> held_;         // what each said while we may know better
   int caught_signal_ = 0;
   TimePoint stop_at_ = TimePoint::max();  // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                   // what agents were told; 0 = nothing yet
@@ -147,6 +145,7 @@ void Job::start() {
   // Agents that outlive who started them become our children, and we can reap them.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   starter_output_ = roots_.start(plan_, in.read_end.get());
+  held_.resize(plan_.commands.size());
   start_deadline_ = Clock::now() + plan_.start_timeout;
   const std::string address = plan_.agent_address;
   stdin_.connect(std::move(in.write_end), address.empty() ? "" : address + "\n");
@@ -250,23 +249,23 @@ void Job::note_end(const RankEnd& end) {
 
 void Job::relay_starter(std::size_t output) {
   UniqueFd& fd = starter_output_[output];
-  const int number = launcher_number(output / 2);
   std::string bytes;
   if (!read_available(fd.get(), bytes, kReadOnce)) fd.reset();
   // About a job that does not start, or how it ended, mpirun has only guesses; we may know.
   const bool starting = !agents_.missing().empty();
   const bool ending = stop_signal_ != 0 || first_failure(ends_) != nullptr;
   if ((starting || ending) && !options_.verbose) {
-    std::string& held = held_[number];
+    std::string& held = held_[output / 2];
     held.append(bytes, 0, kMostHeld - std::min(kMostHeld, held.size()));
   } else {
-    print(number, output % 2 == 0 ? Stream::kStdout : Stream::kStderr, bytes);
+    print(launcher_number(output / 2), output % 2 == 0 ? Stream::kStdout : Stream::kStderr, bytes);
   }
 }
 
 void Job::release_held() {
-  for (const auto& [number, text] : std::exchange(held_, {})) {
-    print(number, Stream::kStderr, text);
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    const std::string said = std::exchange(held_[i], {});
+    if (!said.empty()) print(launcher_number(i), Stream::kStderr, said);
   }
 }
 
@@ -375,8 +374,8 @@ int Job::verdict() {
   }
   // mpirun also fails for programs that did not finalize MPI, as none does after an engine's error.
   if (all_ended() && (roots_.exit_code() == 0 || !cut_short_)) return 0;
-  if (roots_.exit_code() != 0) return report_start_failure();
-  const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, roots_.failed());
+  if (!roots_.failures().empty()) return report_start_failure();
+  const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, 0);
   say("hvdrun: " + starter + " ended, but only " + std::to_string(ends_.size()) + " of " +
       std::to_string(agents_.ranks()) + " ranks said how they ended\n");
   return 1;
@@ -385,19 +384,18 @@ int Job::verdict() {
 // A machine without an address explains all that mpirun says of it, at length.
 int Job::report_start_failure() {
   const std::string advice = address_advice(options_.hosts);
-  const bool hidden = !advice.empty() && !held_.empty();
-  const std::string host = roots_.none() ? "" : plan_.commands[roots_.failed()].host;
-  const std::string& said = held_[launcher_number(roots_.failed())];
-  const std::string more = host.empty() ? "" : launcher_advice(said, host, roots_.exit_code());
+  const auto is_empty = [](const std::string& said) { return said.empty(); };
+  const bool hidden = !advice.empty() && !std::all_of(held_.begin(), held_.end(), is_empty);
+  const std::string failures =
+      launcher_failures(plan_, roots_.failures(), held_,
+                        hidden ? "; --verbose shows its messages" : "; its messages are above");
   if (!hidden) release_held();
   printer_.finish();
   if (!not_started_.empty()) {
-    say(not_started_ + advice);
+    say(not_started_ + failures + advice);
     return 1;
   }
-  say("hvdrun: " + starter_of(plan_, roots_.failed()) + " failed with exit code " +
-      std::to_string(roots_.exit_code()) +
-      (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice + more);
+  say(failures + advice);
   if (plan_.by_mpirun && !plan_.remote) {
     say("hvdrun: without --mpi, hvdrun starts the ranks of one machine itself\n");
   }

@@ -28,7 +28,7 @@ namespace {
 // Programs are killed at once; this is for what carries the word to them.
 constexpr Duration kAgentsEnd = std::chrono::seconds(3);
 constexpr std::size_t kReadOnce = 1 << 16;
-constexpr std::size_t kMostHeld = 1 << 16;    // bytes of what ssh and agents said
+constexpr std::size_t kMostHeld = 1 << 16;    // bytes of what ssh or an agent said
 constexpr std::size_t kMostUnsent = 1 << 16;  // bytes; above it the programs have to wait
 
 // The socket on standard input, which no child of ours gets.
@@ -69,7 +69,7 @@ class Relay {
   const LaunchPlan plan_;
   RootProcesses roots_;
   std::vector<UniqueFd> starter_output_;  // of each command, by stream
-  std::string said_;                      // by ssh and agents
+  std::vector<std::string> said_;         // by each
   std::vector<Environment> places_;       // of the ranks, once all agents are there
   std::vector<Message> early_;            // what came before
   std::set<int> running_;                 // ranks
@@ -89,6 +89,7 @@ Relay::Relay(const Options& options, const LaunchContext& context)
   Pipe in = make_pipe();
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // as for a job: agents that outlive who started them
   starter_output_ = roots_.start(plan_, in.read_end.get());
+  said_.resize(plan_.commands.size());
   const std::string line = plan_.agent_address + "\n";
   [[maybe_unused]] const auto fits = write(in.write_end.get(), line.data(), line.size());
 }
@@ -136,7 +137,8 @@ void Relay::turn() {
     if (polls[said + i].revents == 0) continue;
     std::string bytes;
     if (!read_available(starter_output_[i].get(), bytes, kReadOnce)) starter_output_[i].reset();
-    said_.append(bytes, 0, kMostHeld - std::min(kMostHeld, said_.size()));
+    std::string& text = said_[i / 2];
+    text.append(bytes, 0, kMostHeld - std::min(kMostHeld, text.size()));
   }
   start_programs();
   client_.send();
@@ -223,11 +225,9 @@ void Relay::stop() {
 
 int Relay::report() {
   if (!places_.empty() || roots_.exit_code() == 0) return 0;
-  const std::string& host = plan_.commands[roots_.failed()].host;
-  const std::string text = said_ + "hvdrun: " + starter_of(plan_, roots_.failed()) +
-                           " failed with exit code " + std::to_string(roots_.exit_code()) + "\n" +
-                           address_advice(options_.hosts) +
-                           (host.empty() ? "" : launcher_advice(said_, host, roots_.exit_code()));
+  std::string text;
+  for (const std::string& said : said_) text += said;
+  text += launcher_failures(plan_, roots_.failures(), said_, "") + address_advice(options_.hosts);
   std::fputs(text.c_str(), stderr);
   return 1;
 }

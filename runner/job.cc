@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -32,7 +31,6 @@ constexpr Duration kLauncherQuiet = std::chrono::milliseconds(500);
 constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
 // Of a reader that does not read, when the job was asked to end.
 constexpr Duration kReaderReads = std::chrono::seconds(2);
-constexpr std::size_t kMostHeld = 1 << 18;  // bytes of a launcher's messages
 
 class Job : Supervisor {
  public:
@@ -70,8 +68,6 @@ class Job : Supervisor {
   std::vector<RankEnd> ends_;
   TimePoint start_deadline_ = TimePoint::max();  // until all agents came
   std::string not_started_;                      // what to say about those who did not come
-  std::map<int, std::string>
-      held_;  // what these said while we may know better, by printer's number
   int caught_signal_ = 0;
   TimePoint stop_at_ = TimePoint::max();  // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                   // what agents were told; 0 = nothing yet
@@ -179,21 +175,20 @@ void Job::note_end(const RankEnd& end) {
 }
 
 void Job::on_starter_output(std::size_t number, Stream stream, const std::string& bytes) {
-  const int who = launcher_number(number);
   // About a job that does not start, or how it ended, mpirun has only guesses; we may know.
   const bool starting = !agents_.missing().empty();
   const bool ending = stop_signal_ != 0 || first_failure(ends_) != nullptr;
   if ((starting || ending) && !options_.verbose) {
-    std::string& held = held_[who];
-    held.append(bytes, 0, kMostHeld - std::min(kMostHeld, held.size()));
+    hold(number, bytes);
   } else {
-    print(who, stream, bytes);
+    print(launcher_number(number), stream, bytes);
   }
 }
 
 void Job::release_held() {
-  for (const auto& [number, text] : std::exchange(held_, {})) {
-    print(number, Stream::kStderr, text);
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    const std::string said = std::exchange(held_[i], {});
+    if (!said.empty()) print(launcher_number(i), Stream::kStderr, said);
   }
 }
 
@@ -287,8 +282,8 @@ int Job::verdict() {
   }
   // mpirun also fails for programs that did not finalize MPI, as none does after an engine's error.
   if (all_ended() && (roots_.exit_code() == 0 || !cut_short_)) return 0;
-  if (roots_.exit_code() != 0) return report_start_failure();
-  const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, roots_.failed());
+  if (!roots_.failures().empty()) return report_start_failure();
+  const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, 0);
   say("hvdrun: " + starter + " ended, but only " + std::to_string(ends_.size()) + " of " +
       std::to_string(agents_.ranks()) + " ranks said how they ended\n");
   return 1;
@@ -297,19 +292,16 @@ int Job::verdict() {
 // A machine without an address explains all that mpirun says of it, at length.
 int Job::report_start_failure() {
   const std::string advice = address_advice(options_.hosts);
-  const bool hidden = !advice.empty() && !held_.empty();
-  const std::string host = roots_.none() ? "" : plan_.commands[roots_.failed()].host;
-  const std::string& said = held_[launcher_number(roots_.failed())];
-  const std::string more = host.empty() ? "" : launcher_advice(said, host, roots_.exit_code());
+  const bool hidden = !advice.empty() && !std::ranges::all_of(held_, &std::string::empty);
+  const std::string failures =
+      starter_failures(hidden ? "; --verbose shows its messages" : "; its messages are above");
   if (!hidden) release_held();
   printer_.finish();
   if (!not_started_.empty()) {
-    say(not_started_ + advice);
+    say(not_started_ + failures + advice);
     return 1;
   }
-  say("hvdrun: " + starter_of(plan_, roots_.failed()) + " failed with exit code " +
-      std::to_string(roots_.exit_code()) +
-      (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice + more);
+  say(failures + advice);
   if (plan_.by_mpirun && !plan_.remote) {
     say("hvdrun: without --mpi, hvdrun starts the ranks of one machine itself\n");
   }

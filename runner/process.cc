@@ -292,10 +292,7 @@ bool RootProcesses::note_end(pid_t pid, int status) {
   if (std::erase(running_, pid) == 0) return false;
   const auto which = std::find(sessions_.begin(), sessions_.end(), pid) - sessions_.begin();
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (exit_code_ == 0 && code != 0) {
-    exit_code_ = code;
-    failed_ = static_cast<std::size_t>(which);
-  }
+  if (code != 0 && !asked_) failures_.push_back({static_cast<std::size_t>(which), code});
   if (ended()) ended_at_ = Clock::now();
   return true;
 }

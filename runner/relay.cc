@@ -24,7 +24,6 @@ namespace {
 
 // Programs are killed at once; this is for what carries the word to them.
 constexpr Duration kAgentsEnd = std::chrono::seconds(3);
-constexpr std::size_t kMostHeld = 1 << 16;    // bytes of what ssh and agents said
 constexpr std::size_t kMostUnsent = 1 << 16;  // bytes; above it the programs have to wait
 
 // The socket on standard input, which no child of ours gets.
@@ -62,7 +61,6 @@ class Relay : Supervisor {
 
   Connection client_;
   UniqueFd parent_;                  // a process that it forks would keep the socket open
-  std::string said_;                 // by ssh and agents
   std::vector<Environment> places_;  // of the ranks, once all agents are there
   std::vector<Message> early_;       // what came before
   std::set<int> running_;            // ranks
@@ -163,9 +161,9 @@ void Relay::on_starter_end() {
   if (roots_.over() && places_.empty()) stop();  // without one of the hosts no rank starts
 }
 
-void Relay::on_starter_output(std::size_t, Stream stream, const std::string& bytes) {
+void Relay::on_starter_output(std::size_t number, Stream stream, const std::string& bytes) {
   if (options_.verbose) return say(bytes, stream);
-  said_.append(bytes, 0, kMostHeld - std::min(kMostHeld, said_.size()));
+  hold(number, bytes);
 }
 
 void Relay::stop() {
@@ -176,11 +174,9 @@ void Relay::stop() {
 
 int Relay::report() {
   if (!places_.empty() || roots_.exit_code() == 0) return 0;
-  const std::string& host = plan_.commands[roots_.failed()].host;
-  const std::string text = said_ + "hvdrun: " + starter_of(plan_, roots_.failed()) +
-                           " failed with exit code " + std::to_string(roots_.exit_code()) + "\n" +
-                           address_advice(options_.hosts) +
-                           (host.empty() ? "" : launcher_advice(said_, host, roots_.exit_code()));
+  std::string text;
+  for (const std::string& said : held_) text += said;
+  text += starter_failures("") + address_advice(options_.hosts);
   std::fputs(text.c_str(), stderr);
   return 1;
 }

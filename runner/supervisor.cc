@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/system/host.h"
 
@@ -14,6 +15,7 @@ namespace hvd::runner {
 namespace {
 
 constexpr std::size_t kReadOnce = 1 << 16;
+constexpr std::size_t kMostHeld = 1 << 16;  // bytes of what one command said
 
 // Where the agents connect.
 Reception open_reception(const Options& options, const LaunchContext& context,
@@ -26,6 +28,19 @@ Reception open_reception(const Options& options, const LaunchContext& context,
           ranks_of_agents(options, context).size(),
           link_timeout(environment),
           std::move(expects)};
+}
+
+// What to do about what ssh or a shell said; "" if that is not known.
+std::string launcher_advice(std::string_view said, const std::string& host, int code) {
+  const auto has = [&](const char* words) { return said.find(words) != std::string_view::npos; };
+  if (has("Host key verification failed")) {
+    return "hvdrun: 'ssh " + host + "' by hand shows its key and remembers it\n";
+  }
+  if (has("Permission denied (")) {
+    return "hvdrun: ssh must ask for no password there: 'ssh-copy-id " + host + "'\n";
+  }
+  if (code == 127) return "hvdrun: hvdrun has to be at the same path on every host\n";
+  return "";
 }
 
 }  // namespace
@@ -124,6 +139,24 @@ void Supervisor::keep(int rank, Stream stream, std::string_view bytes) {
   if (!trouble.empty()) say("hvdrun: " + trouble + "\n");
 }
 
+void Supervisor::hold(std::size_t number, std::string_view bytes) {
+  held_.resize(plan_.commands.size());
+  held_[number] += bytes.substr(0, kMostHeld - std::min(kMostHeld, held_[number].size()));
+}
+
+std::string Supervisor::starter_failures(std::string_view where_it_is) const {
+  std::string text;
+  for (const auto& [command, code] : roots_.failures()) {
+    text += str_cat("hvdrun: ", starter_of(plan_, command), " failed with exit code ", code,
+                    where_it_is, "\n");
+    const std::string& host = plan_.commands[command].host;
+    if (host.empty() || command >= held_.size()) continue;
+    const std::string advice = launcher_advice(held_[command], host, code);
+    if (text.find(advice) == std::string::npos) text += advice;  // some holds for all hosts
+  }
+  return text;
+}
+
 std::string starter_of(const LaunchPlan& plan, std::size_t number) {
   if (plan.by_mpirun) return "mpirun";
   const LaunchCommand& command = plan.commands[number];
@@ -136,18 +169,6 @@ std::string address_advice(std::span<const HostSlots> hosts) {
   if (unknown.empty()) return "";
   return "hvdrun: this machine knows no address of " + unknown +
          ": correct the name after -H, or tell DNS, /etc/hosts or ~/.ssh/config what it means\n";
-}
-
-std::string launcher_advice(std::string_view said, const std::string& host, int code) {
-  const auto has = [&](const char* words) { return said.find(words) != std::string_view::npos; };
-  if (has("Host key verification failed")) {
-    return "hvdrun: 'ssh " + host + "' by hand shows its key and remembers it\n";
-  }
-  if (has("Permission denied (")) {
-    return "hvdrun: ssh must ask for no password there: 'ssh-copy-id " + host + "'\n";
-  }
-  if (code == 127) return "hvdrun: hvdrun has to be at the same path on every host\n";
-  return "";
 }
 
 }  // namespace hvd::runner

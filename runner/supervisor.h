@@ -48,6 +48,11 @@ class Supervisor {
   Start program(Environment place, bool on_terminal) const;
   // To the files of --output-filename.
   void keep(int rank, Stream stream, std::string_view bytes);
+  // Keeps the first of what starts the agents said, by command of the plan.
+  void hold(std::size_t number, std::string_view bytes);
+  // What failed to start agents, and what to do about it where that is known by what was held.
+  // `where_it_is`: what to say about that.
+  std::string starter_failures(std::string_view where_it_is) const;
   virtual void say(const std::string& text, Stream stream = Stream::kStderr) = 0;
 
   virtual void on_agent() {}  // a further one is here
@@ -64,6 +69,7 @@ class Supervisor {
   const LaunchPlan plan_;
   RootProcesses roots_;
   std::vector<UniqueFd> starter_output_;  // of each command, by stream
+  std::vector<std::string> held_;         // see hold()
 
  private:
   void read_signals();
@@ -78,8 +84,5 @@ std::string starter_of(const LaunchPlan& plan, std::size_t number);
 // Machines of which this one knows no address, and what to do; "" if there are none. Not before a
 // job fails to start: ssh may know machines by names of its own.
 std::string address_advice(std::span<const HostSlots> hosts);
-
-// What to do about what ssh or a shell said; "" if that is not known.
-std::string launcher_advice(std::string_view said, const std::string& host, int code);
 
 }  // namespace hvd::runner

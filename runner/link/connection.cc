@@ -22,24 +22,6 @@ constexpr Duration kConnectLimit = std::chrono::seconds(10);         // of one e
 constexpr Duration kGreetLimit = std::chrono::seconds(10);           // from there to the welcome
 constexpr Duration kRetryInterval = std::chrono::milliseconds(200);  // before all are tried again
 
-enum class Came { kReady, kLate };
-
-// Until `fd` (-1 = nothing) is ready for `events`. Throws PeerLostError when the call is not wanted
-// any more.
-Came wait_for(int fd, short events, TimePoint limit, std::span<const int> endings) {
-  std::vector<pollfd> polls = {{fd, events, 0}};
-  for (const int ending : endings) polls.push_back({ending, POLLIN, 0});
-  while (true) {
-    const int count = poll(polls.data(), polls.size(), milliseconds_until(limit));
-    const auto ended = [](const pollfd& each) { return each.revents != 0; };
-    if (count > 0 && std::any_of(polls.begin() + 1, polls.end(), ended)) {
-      throw PeerLostError("agent on " + host_name() + ": stopped before it had reached hvdrun");
-    }
-    if (count > 0 && polls[0].revents != 0) return Came::kReady;
-    if (count == 0 && Clock::now() >= limit) return Came::kLate;
-  }
-}
-
 // A few bytes into an empty socket.
 bool write_all(const TcpDescriptor& socket, const Bytes& bytes, std::string& why) {
   if (bytes.empty()) return true;
@@ -54,8 +36,8 @@ Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::strin
   int error = socket ? 0 : errno;
   const TimePoint connected_by = std::min(call.give_up, Clock::now() + kConnectLimit);
   if (socket) {
-    const Came came = wait_for(socket.get(), POLLOUT, connected_by, call.endings);
-    error = came == Came::kLate ? ETIMEDOUT : connect_result(socket.get());
+    const bool done = wait_until_ready(socket.get(), POLLOUT, connected_by, call.endings);
+    error = done ? connect_result(socket.get()) : ETIMEDOUT;
   }
   if (error != 0) {
     why = std::strerror(error);
@@ -66,7 +48,7 @@ Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::strin
   const TimePoint greeted_by = std::min(call.give_up, Clock::now() + kGreetLimit);
   if (!write_all(socket, handshake.take_output(), why)) return {};
   while (handshake.state() == Handshake::State::kGoing) {
-    if (wait_for(socket.get(), POLLIN, greeted_by, call.endings) == Came::kLate) {
+    if (!wait_until_ready(socket.get(), POLLIN, greeted_by, call.endings)) {
       why = "no answer";
       return {};
     }
@@ -133,6 +115,20 @@ void Connection::close() {
   unsent_.clear();
 }
 
+bool wait_until_ready(int fd, short events, TimePoint limit, std::span<const int> endings) {
+  std::vector<pollfd> polls = {{fd, events, 0}};
+  for (const int ending : endings) polls.push_back({ending, POLLIN, 0});
+  while (true) {
+    const int count = poll(polls.data(), polls.size(), milliseconds_until(limit));
+    const auto ended = [](const pollfd& each) { return each.revents != 0; };
+    if (count > 0 && std::any_of(polls.begin() + 1, polls.end(), ended)) {
+      throw PeerLostError("agent on " + host_name() + ": stopped before it had reached hvdrun");
+    }
+    if (count > 0 && polls[0].revents != 0) return true;
+    if (count == 0 && Clock::now() >= limit) return false;
+  }
+}
+
 bool advance(Handshake& handshake, TcpDescriptor& socket, Connection& made, std::string& why) {
   std::array<std::byte, 1024> buffer;
   const auto got = read_some(socket.get(), buffer, why);
@@ -170,7 +166,7 @@ Connection call_launcher(const AgentCall& call) {
     }
     const TimePoint next = Clock::now() + kRetryInterval;
     if (next < call.give_up) {
-      wait_for(-1, 0, next, call.endings);
+      wait_until_ready(-1, 0, next, call.endings);
       continue;
     }
     throw PeerLostError("agent " + std::to_string(call.number) + " on " + host_name() +

@@ -64,6 +64,10 @@ class Connection {
   Bytes unsent_;
 };
 
+// Waits until `fd` (-1 = nothing) is ready for `events`; false if it is not by `limit`. Throws
+// PeerLostError when one of the descriptors `endings` is readable: the agent is to end.
+bool wait_until_ready(int fd, short events, TimePoint limit, std::span<const int> endings);
+
 // Takes what `socket` has for `handshake` and answers. False when the connection is over; `why` is
 // "" if the other end closed it in order. Once the handshake is done, the connection is in `made`.
 bool advance(Handshake& handshake, TcpDescriptor& socket, Connection& made, std::string& why);

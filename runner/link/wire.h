@@ -53,7 +53,8 @@ struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
   std::string host;
   std::string boot;  // boot_id(): agents with hvdrun's own have its clock
-  // TCP ports that were free: for MASTER_PORT, and for the meeting of ranks of several hosts.
+  // TCP ports of the first agent's host that are free, 0 from the others: for MASTER_PORT, and for
+  // the meeting of ranks of several hosts.
   std::uint16_t master_port = 0;
   std::uint16_t meeting_port = 0;
   static constexpr auto kFields =

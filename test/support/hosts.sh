@@ -207,9 +207,8 @@ start_sshd() {  # HOST
   printf '%s\n' "IdentityFile $folder/key" "UserKnownHostsFile $folder/known_hosts" "IdentitiesOnly yes" \
     "GlobalKnownHostsFile /dev/null" "StrictHostKeyChecking yes" "BatchMode yes" >"$folder/ssh_config"
   (enter "$1" mkdir /run/sshd)
-  # Its shells read the file `login`, if there is one, as others read ~/.bashrc.
   enter "$1" /usr/sbin/sshd -f /dev/null -h "$key" -o "AuthorizedKeysFile=$folder/key.pub" \
-    -o StrictModes=no -o PermitRootLogin=yes -o "SetEnv=BASH_ENV=$folder/login"
+    -o StrictModes=no -o PermitRootLogin=yes
 }
 
 case $action in

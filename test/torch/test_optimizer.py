@@ -102,7 +102,7 @@ assert weight.grad.data_ptr() == place and (view == 100.0).all()
 del optimizer
 weight.grad = None
 (weight * rank).sum().backward()  # without hooks now
-assert (weight.grad == rank).all()
+assert (weight.grad == rank).all() and not weight._backward_hooks
 hvd.shutdown()
 view[:] = 3
 assert (view == 3).all()

@@ -38,7 +38,6 @@ TcpDescriptor take_standard_input() {
   if (fd < 0 || dup2(nothing.get(), STDIN_FILENO) < 0) {
     throw InternalError(std::string("standard input: ") + std::strerror(errno));
   }
-  set_nonblocking(fd);
   return TcpDescriptor(fd);
 }
 
@@ -79,7 +78,7 @@ class Relay {
 Relay::Relay(const Options& options, const LaunchContext& context)
     : options_(options),
       signals_(watch_signals()),
-      client_(take_standard_input(), {}),
+      client_(take_standard_input()),
       parent_(static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0))),
       agents_(ranks_of_agents(options, context), link_timeout(rank_environment(options, context))),
       reception_(
@@ -139,14 +138,14 @@ void Relay::turn() {
     said_.append(bytes, 0, kMostHeld - std::min(kMostHeld, said_.size()));
   }
   start_programs();
-  client_.send();
+  client_.flush();
   if (client_.unsent() < kMostUnsent) agents_.take_more();
   if (stopping_ && running_.empty()) agents_.hang_up_all();
   roots_.enforce_end(now);
 }
 
 void Relay::read_client() {
-  const bool alive = client_.receive();
+  const bool alive = client_.read();
   while (auto message = client_.next()) obey(std::move(*message));
   if (alive) return;
   client_.close();

@@ -179,7 +179,7 @@ void Agent::turn() {
     at += 2;
   }
   if (polls[1].revents != 0) read_hvdrun();
-  hvdrun_.send();
+  hvdrun_.flush();
   if (polls[0].revents != 0) on_signal();
   if (polls[2].revents != 0) {
     lifeline_.reset();
@@ -189,7 +189,7 @@ void Agent::turn() {
 }
 
 void Agent::read_hvdrun() {
-  const bool alive = hvdrun_.receive();
+  const bool alive = hvdrun_.read();
   while (const auto message = hvdrun_.next()) obey(*message);
   if (alive) return;
   // hvdrun is gone, killed perhaps, or its host: nobody is left to run for. Or it hung up.

@@ -125,8 +125,8 @@ std::vector<AgentEvent> Agents::serve(std::span<const pollfd> polls, TimePoint n
     bool alive = true;
     try {
       if (ready) {
-        peer.connection.send();
-        alive = peer.connection.receive();
+        peer.connection.flush();
+        alive = peer.connection.read();
       }
       while (const auto message = peer.connection ? peer.connection.next() : std::nullopt) {
         peer.silent = {};

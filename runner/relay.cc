@@ -33,7 +33,6 @@ TcpDescriptor take_standard_input() {
   if (fd < 0 || dup2(nothing.get(), STDIN_FILENO) < 0) {
     throw InternalError(std::string("standard input: ") + std::strerror(errno));
   }
-  set_nonblocking(fd);
   return TcpDescriptor(fd);
 }
 
@@ -69,7 +68,7 @@ class Relay : Supervisor {
 
 Relay::Relay(const Options& options, const LaunchContext& context)
     : Supervisor(options, context),
-      client_(take_standard_input(), {}),
+      client_(take_standard_input()),
       parent_(static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0))) {
   const auto [in, line] = start_agents();
   [[maybe_unused]] const auto fits = write(in.get(), line.data(), line.size());
@@ -92,13 +91,13 @@ void Relay::turn() {
                                                        }}}};
   Supervisor::turn(others, true, TimePoint::max());
   start_programs();
-  client_.send();
+  client_.flush();
   if (client_.unsent() < kMostUnsent) agents_.take_more();
   if (stopping_ && running_.empty()) agents_.hang_up_all();
 }
 
 void Relay::read_client() {
-  const bool alive = client_.receive();
+  const bool alive = client_.read();
   while (auto message = client_.next()) obey(std::move(*message));
   if (alive) return;
   client_.close();

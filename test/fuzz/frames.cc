@@ -115,13 +115,13 @@ class Peer {
   bool send_some() {
     if (handshake_) {
       const Bytes output = handshake_->take_output();
-      if (!output.empty()) send(socket_.get(), output.data(), output.size(), MSG_NOSIGNAL);
+      if (!output.empty()) ::send(socket_.get(), output.data(), output.size(), MSG_NOSIGNAL);
       if (is_shaking_hands()) return true;
       if (handshake_->state() == Handshake::State::kFailed) return false;
     }
     if (rest_.empty()) return stays_;
-    const ssize_t sent = send(socket_.get(), rest_.data(), std::min(chunk_, rest_.size()),
-                              MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::send(socket_.get(), rest_.data(), std::min(chunk_, rest_.size()),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) rest_ = rest_.subspan(static_cast<std::size_t>(sent));
     return sent > 0 || errno == EAGAIN;
   }
@@ -207,8 +207,9 @@ void read_network(const Sender& sender, std::span<const std::byte> bytes) {
 Bytes frame(FrameType type, std::span<const std::byte> payload) {
   Bytes bytes;
   ByteWriter writer(bytes);
-  writer.put(type);
   writer.put(static_cast<std::uint32_t>(payload.size()));
+  writer.put(type);
+  writer.put(kNoRank);
   bytes.insert(bytes.end(), payload.begin(), payload.end());
   return bytes;
 }
@@ -358,27 +359,20 @@ void read_as_runner(const Sender& sender, std::span<const std::byte> bytes) {
   std::optional<Handshake> theirs;
   if (sender.of_job) theirs = sender.other ? listens(kService) : calls(kService, 1);
   Peer peer(std::move(others), std::move(theirs), bytes, sender.chunk);
-  Handshake handshake = sender.other ? calls(kService, 1) : listens(kService);
-  TcpDescriptor socket(own.release());
-  runner::Connection connection;
-  std::string why;
-  if (sender.other) {
-    const Bytes hello = handshake.take_output();
-    expect(write_some(socket.get(), hello, why) == hello.size());
-  }
-  bool open = true;
-  while (open && handshake.state() == Handshake::State::kGoing) {
+  runner::Connection connection(TcpDescriptor(own.release()),
+                                sender.other ? calls(kService, 1) : listens(kService));
+  while (!connection.shake_hands()) {
+    const bool failed = connection.handshake().state() == Handshake::State::kFailed;
+    if (failed || connection.ended()) return;
     peer.act();
-    open = runner::advance(handshake, socket, connection, why);
   }
-  expect(!connection || sender.of_job);
-  if (!connection) return;
+  expect(sender.of_job);
   try {
     do {
       peer.act();
-      open = connection.receive();
+      connection.read();
       while (const auto message = connection.next()) decode_message(*message);
-    } while (open);
+    } while (!connection.ended());
   } catch (const PeerLostError&) {
   }
 }
@@ -476,27 +470,39 @@ Bytes messages_between_ranks() {
   return bytes;
 }
 
-Bytes messages_of_agent() {
-  Bytes bytes;
-  runner::append(bytes, runner::Hello{"a", "boot", 1, 2});
-  runner::append(bytes, runner::Output{runner::Stream::kStderr, "text\n"}, 1);
-  runner::append(bytes, runner::ClockAnswer{});
-  runner::append(bytes, runner::Flushed{}, 1);
-  runner::append(bytes, runner::ProgramEnd{.value = 1, .recording = "/tmp"}, 1);
-  runner::append(bytes, runner::Done{}, 1);
+// What `say` sends over a connection.
+template <typename Say>
+Bytes bytes_of(const Say& say) {
+  auto [from, to] = connected();
+  runner::Connection connection{TcpDescriptor(from.release())};
+  say(connection);
+  std::string why;
+  Bytes bytes(4096);
+  bytes.resize(read_some(to.get(), bytes, why).value());
   return bytes;
 }
 
+Bytes messages_of_agent() {
+  return bytes_of([](runner::Connection& hvdrun) {
+    hvdrun.say(runner::Hello{"a", "boot", 1, 2});
+    hvdrun.say(runner::Output{runner::Stream::kStderr, "text\n"}, 1);
+    hvdrun.say(runner::ClockAnswer{});
+    hvdrun.say(runner::Flushed{}, 1);
+    hvdrun.say(runner::ProgramEnd{.value = 1, .recording = "/tmp"}, 1);
+    hvdrun.say(runner::Done{}, 1);
+  });
+}
+
 Bytes messages_of_hvdrun() {
-  const std::string words[] = {"python", "train.py"};
-  Bytes bytes;
-  runner::append(bytes, runner::Start{runner::join(words), runner::join(words), "/", true}, 1);
-  runner::append(bytes, runner::ClockQuestion{});
-  runner::append(bytes, runner::Taken{5}, 1);
-  runner::append(bytes, runner::Flush{}, 1);
-  runner::append(bytes, runner::Signal{2}, 1);
-  runner::append(bytes, runner::Stop{15});
-  return bytes;
+  return bytes_of([](runner::Connection& agent) {
+    const std::string words[] = {"python", "train.py"};
+    agent.say(runner::Start{runner::join(words), runner::join(words), "/", true}, 1);
+    agent.say(runner::ClockQuestion{});
+    agent.say(runner::Taken{5}, 1);
+    agent.say(runner::Flush{}, 1);
+    agent.say(runner::Signal{2}, 1);
+    agent.say(runner::Stop{15});
+  });
 }
 
 }  // namespace

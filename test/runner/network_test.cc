@@ -164,10 +164,7 @@ TEST(Agent, DoesNotTellItsKeyToWhoeverListens) {
   }));
   EXPECT_THAT(said, Not(HasSubstr(key.substr(0, 8))));
   // Nor does it do what a listener wants that cannot prove to be hvdrun.
-  Bytes stop;
-  append(stop, Stop{SIGKILL});
-  stop.resize(200);
-  EXPECT_GT(send(caller.get(), stop.data(), stop.size(), MSG_NOSIGNAL), 0);
+  Connection(TcpDescriptor(dup(caller.get()))).say(Stop{SIGKILL});
   const Result result = agent.finish();
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "");

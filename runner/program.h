@@ -59,6 +59,7 @@ class Program {
   void read(UniqueFd& fd, Stream stream);
   void note_end(EndKind kind, int value);
   bool delivered(TimePoint now) const;
+  TimePoint given_up_at() const;
 
   int rank_;
   Connection& hvdrun_;
@@ -69,6 +70,7 @@ class Program {
   UniqueFd out_;
   UniqueFd err_;
   TimePoint last_output_;             // or when there was no room for any
+  TimePoint open_since_;              // the end, or when there was no room for output after it
   std::optional<OutputCount> count_;  // of what pipes brought
   std::size_t drained_ = 0;           // bytes that came after the end
   std::optional<TimePoint> kill_at_;

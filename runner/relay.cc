@@ -76,6 +76,7 @@ Relay::Relay(const Options& options, const LaunchContext& context)
 
 int Relay::run() {
   while (!finished()) turn();
+  client_.close();  // it reads standard error only then, and a long report would wait for that
   return report();
 }
 
@@ -130,8 +131,11 @@ void Relay::start(int rank, const std::string& variables) {
   }
   Environment place = places_[static_cast<std::size_t>(rank)];
   place[kMarkVariable] = random_hex(32);
-  Start run = program(std::move(place), false);
-  run.environment += variables;
+  for (const std::string& variable : split_joined(variables)) {
+    // Where its engines meet is the caller's affair; hvdrun only knows the place of several hosts.
+    if (variable.starts_with("HVD_RENDEZVOUS")) place.erase(variable.substr(0, variable.find('=')));
+  }
+  const Start run = program(place, false, variables);
   if (stopping_ || !agents_.start(rank, run)) {
     client_.say(ProgramEnd{.kind = EndKind::kLost}, rank);
     return client_.say(Done{}, rank);
@@ -157,11 +161,13 @@ void Relay::on_signal(int signal) {
 }
 
 void Relay::on_starter_end() {
-  if (roots_.over() && places_.empty()) stop();  // without one of the hosts no rank starts
+  // Without one of the hosts no rank starts; and nothing is left that would end ranks.
+  if (places_.empty() ? roots_.over() : roots_.ended()) stop();
 }
 
 void Relay::on_starter_output(std::size_t number, Stream stream, const std::string& bytes) {
-  if (options_.verbose) return say(bytes, stream);
+  // Before the ranks start and when they end, only what explains a failure is worth reading.
+  if (options_.verbose || (!places_.empty() && !stopping_)) return say(bytes, stream);
   hold(number, bytes);
 }
 
@@ -172,10 +178,11 @@ void Relay::stop() {
 }
 
 int Relay::report() {
-  if (!places_.empty() || roots_.exit_code() == 0) return 0;
+  if (roots_.exit_code() == 0) return 0;
   std::string text;
   for (const std::string& said : held_) text += said;
-  text += starter_failures("") + address_advice(options_.hosts);
+  text += starter_failures("");
+  if (places_.empty()) text += address_advice(options_.hosts);
   std::fputs(text.c_str(), stderr);
   return 1;
 }

@@ -14,7 +14,7 @@ import pytest
 from waiting import wait_for
 
 import horovod_cpp as hvd
-from horovod_cpp.cluster.pool import Pool
+from horovod_cpp.cluster.pool import _UNANSWERED, Pool
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import this file
 
@@ -224,7 +224,7 @@ def test_a_rank_that_does_not_react_is_killed_within_two_seconds(monkeypatch):
                 TimeoutError, match="did not react to the interrupt and was killed: rank 1"):
             patch.setattr(Pool, "serve", serve)
             cluster.run(lambda: time.sleep(600), ranks=1, timeout=0.5)
-        assert 0 < sum(waits) <= 0.5 + 2
+        assert 0 < sum(waits) - _UNANSWERED <= 0.5 + 2  # a kill is answered at once
         assert cluster.run(total_of_ranks) == [3, 3]
 
 

@@ -106,7 +106,9 @@ class CallerLoop(EventLoop):
     def _on_first_message(self, channel: Channel) -> None:
         try:
             for _, rank, pid in channel.receive_ready():
-                worker = self.worker(rank)
+                worker = self.workers[rank]
+                if worker is None:
+                    raise EOFError  # it has ended since
                 worker.channel, worker.pid = channel, pid
                 self.selector.modify(channel, READ, functools.partial(self.read_messages, worker))
                 self.send(channel, ("setup", sys.path, sys.argv, self._display))

@@ -207,7 +207,9 @@ class Pool(CallerLoop):
         """Whether it does so soon: hvdrun may be about to say how."""
         deadline = time.monotonic() + _ENDING
         while not worker.is_over and self._relay is not None and time.monotonic() < deadline:
-            select.select([self._relay], [], [], max(deadline - time.monotonic(), 0))
+            relay = select.poll()  # select() takes no descriptor of 1024 or more
+            relay.register(self._relay, select.POLLIN)
+            relay.poll(max(deadline - time.monotonic(), 0) * 1000)
             self._on_relay(self._relay)
         return worker.is_over
 
@@ -239,12 +241,11 @@ class Pool(CallerLoop):
         write_text(target, data.decode(errors="replace"))
         target.flush()
 
-    def _serve_kills(self, done: Callable[[], bool], seconds: float | None = None) -> None:
-        """Until ranks that were killed have ended. This machine always kills; another one may not
-        answer, and then all that hvdrun runs is given up."""
+    def _serve_kills(self, done: Callable[[], bool], seconds: float = _UNANSWERED) -> None:
+        """Until ranks that were killed have ended. A host may not answer, or its agent not have
+        come yet, and then all that hvdrun runs is given up."""
         killed = [worker for worker in self.workers if worker is not None]
-        limit = _UNANSWERED if seconds is None else seconds
-        self.serve(done, time.monotonic() + limit if self.hosts.are_remote else None)
+        self.serve(done, time.monotonic() + seconds)
         if not done():
             for worker in killed:
                 worker.end_is("did not answer")
@@ -271,7 +272,8 @@ class Pool(CallerLoop):
         self.workers[worker.rank] = None
         self.engines_run = False
         if worker.is_busy:
-            worker.finish(Outcome("ended", end))
+            reason = f":\n{self._launch_error}" if self._launch_error and not worker.end else ""
+            worker.finish(Outcome("ended", end + reason))
         else:
             self.lost[worker.rank] = end
 

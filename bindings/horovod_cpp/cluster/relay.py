@@ -95,6 +95,8 @@ class Relay:
 
     def close(self) -> str:
         """Ends all that it started. Returns what hvdrun said of itself."""
+        with contextlib.suppress(OSError):  # it has ended
+            self._socket.shutdown(socket.SHUT_RDWR)  # a fork of this process may have it open
         self._socket.close()
         try:
             _, text = self._process.communicate(timeout=_LEAVE)

@@ -59,8 +59,11 @@ class _OutputCount:
     def __init__(self) -> None:
         path, inode, *pipes = os.environ.pop("HVDRUN_OUTPUT_COUNT").split()
         # Behind a script with pipes of its own, this process writes to others than the agent's.
-        self._pipes = [(stream, os.fstat(stream)) for stream, pipe in zip((1, 2), pipes, strict=True)
-                       if os.readlink(f"/proc/self/fd/{stream}") == pipe]
+        self._pipes: list[tuple[int, os.stat_result]] = []
+        for stream, pipe in zip((1, 2), pipes, strict=True):
+            with contextlib.suppress(OSError):  # closed
+                if os.readlink(f"/proc/self/fd/{stream}") == pipe:
+                    self._pipes.append((stream, os.fstat(stream)))
         self._read = memoryview(bytes(8)).cast("Q")
         with contextlib.suppress(OSError), open(path, "rb") as file:
             if os.fstat(file.fileno()).st_ino == int(inode):  # else it is of another container
@@ -105,9 +108,10 @@ class Worker:
 
     def serve(self) -> None:
         sys.modules["__main__"] = self.main
-        assert isinstance(sys.stdout, io.TextIOWrapper)  # for mypy
-        sys.stdout.reconfigure(line_buffering=True)
-        faulthandler.enable()
+        if isinstance(sys.stdout, io.TextIOWrapper):  # else it is closed
+            sys.stdout.reconfigure(line_buffering=True)
+        if sys.stderr is not None:
+            faulthandler.enable()
         signal.signal(signal.SIGINT, self._on_interrupt)
         while True:
             try:

@@ -62,7 +62,7 @@ std::string recording_of(const Environment& environment, int rank) {
 }  // namespace
 
 Program::Program(int rank, const Start& run, Environment environment, Connection& hvdrun)
-    : rank_(rank), hvdrun_(hvdrun), environment_(std::move(environment)) {
+    : rank_(rank), process_(run.process), hvdrun_(hvdrun), environment_(std::move(environment)) {
   add_variables(environment_, run.environment);
   share_out_threads(environment_);
   environment_[kLossMarkVariable] = loss_mark_.place();

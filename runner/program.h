@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   int rank() const { return rank_; }
+  std::uint32_t process() const { return process_; }  // see Signal
   // What poll() should wait for: two entries; after poll() they are for serve().
   void add_polls(std::vector<pollfd>& polls) const;
   void serve(const pollfd* polls);
@@ -62,6 +64,7 @@ class Program {
   TimePoint given_up_at() const;
 
   int rank_;
+  std::uint32_t process_;
   Connection& hvdrun_;
   Environment environment_;
   LossMark loss_mark_;

@@ -47,7 +47,7 @@ class Relay : Supervisor {
   void read_client();
   void obey(Message message);
   void start_programs();
-  void start(int rank, const std::string& variables);
+  void start(int rank, const Start& asked);
   void on_event(const AgentEvent& event) override;
   void on_signal(int signal) override;
   void on_starter_output(std::size_t number, Stream stream, const std::string& bytes) override;
@@ -109,7 +109,7 @@ void Relay::obey(Message message) {
   if (places_.empty()) return early_.push_back(std::move(message));
   switch (message.type) {
     case MessageType::kStart:
-      return start(message.rank, read<Start>(message).environment);
+      return start(message.rank, read<Start>(message));
     case MessageType::kSignal:
       return agents_.tell(message.rank, read<Signal>(message));
     default:
@@ -125,17 +125,18 @@ void Relay::start_programs() {
   for (Message& message : std::exchange(early_, {})) obey(std::move(message));
 }
 
-void Relay::start(int rank, const std::string& variables) {
+void Relay::start(int rank, const Start& asked) {
   if (rank < 0 || std::cmp_greater_equal(rank, places_.size())) {
     ByteReader::malformed("there is no such rank");
   }
   Environment place = places_[static_cast<std::size_t>(rank)];
   place[kMarkVariable] = random_hex(32);
-  for (const std::string& variable : split_joined(variables)) {
+  for (const std::string& variable : split_joined(asked.environment)) {
     // Where its engines meet is the caller's affair; hvdrun only knows the place of several hosts.
     if (variable.starts_with("HVD_RENDEZVOUS")) place.erase(variable.substr(0, variable.find('=')));
   }
-  const Start run = program(place, false, variables);
+  Start run = program(place, false, asked.environment);
+  run.process = asked.process;
   if (stopping_ || !agents_.start(rank, run)) {
     client_.say(ProgramEnd{.kind = EndKind::kLost}, rank);
     return client_.say(Done{}, rank);

@@ -137,8 +137,10 @@ Start Supervisor::program(const Environment& place, bool on_terminal,
     return join(all);
   };
   // Of a variable that comes twice the last value counts.
-  return {join(options_.command), joined(plan_.exported) + chosen + joined(place), plan_.folder,
-          on_terminal};
+  return {.command = join(options_.command),
+          .environment = joined(plan_.exported) + chosen + joined(place),
+          .folder = plan_.folder,
+          .on_terminal = on_terminal};
 }
 
 void Supervisor::keep(int rank, Stream stream, std::string_view bytes) {

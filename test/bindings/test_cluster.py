@@ -427,6 +427,16 @@ def test_close_ends_a_call_of_another_thread(cluster):
         cluster.run(print)
 
 
+def test_a_signal_reaches_no_later_process_of_its_rank(cluster):
+    first = cluster._pool.workers[0]
+    with pytest.raises(hvd.RankError, match="rank 0 exited with code 3"):
+        cluster.run(lambda: os._exit(3), ranks=0)
+    processes = cluster.run(os.getpid)
+    first.is_over = False  # as it was for another thread that is about to kill
+    first.kill()
+    assert [cluster.run(os.getpid) for _ in range(2)] == [processes] * 2
+
+
 def test_restart_gives_new_processes_with_empty_namespaces(cluster):
     cluster.push({"kept": 1})
     before = cluster.run(os.getpid)

@@ -207,9 +207,11 @@ exit 3
 
 def test_variables_do_not_move_a_rank():
     def work():
+        hvd.init()
         return [os.environ[name] for name in ("RANK", "HOROVOD_RANK", "HVD_RANK_MARK", "CHOSEN")]
 
-    names = ("RANK", "HOROVOD_RANK", "HVD_RANK_MARK", "HVD_RENDEZVOUS_KEY", "CHOSEN")
+    names = ("RANK", "HOROVOD_RANK", "HVD_RANK_MARK", "HVD_RENDEZVOUS", "HVD_RENDEZVOUS_KEY",
+             "CHOSEN")
     first, second = hvd.run(work, np=2, env=dict.fromkeys(names, "7"))
     assert (first[:2], second[:2]) == (["0", "0"], ["1", "1"])
     assert first[3] == second[3] == "7" and first[2] != second[2]

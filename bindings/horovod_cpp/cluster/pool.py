@@ -99,15 +99,18 @@ class Pool(CallerLoop):
             raise RankError("the cluster was closed during the call")
         self._launch_error = ""
         addresses = own_addresses(self.hosts.interfaces) if self.hosts.are_remote else ()
-        variables = {**(self._env or {}), ADDRESS: self.listen(self.key, addresses, self.size),
+        chosen = {name: value for name, value in (self._env or {}).items()
+                  if not name.startswith("HVD_RENDEZVOUS")}
+        variables = {**chosen, ADDRESS: self.listen(self.key, addresses, self.size),
                      KEY: self.key.hex(), **self._rendezvous()}
         if self._relay is None:
             self._relay = Relay(self.hosts.options(), self._executable)
             self.selector.register(self._relay, READ, self._on_relay)
         for rank in missing:
             self.lost.pop(rank, None)
-            self.workers[rank] = PoolWorker(rank, self._relay, self.hosts.by_rank[rank])
-            self._relay.start(rank, variables)
+            worker = PoolWorker(rank, self._relay, self.hosts.by_rank[rank])
+            self.workers[rank] = worker
+            worker.start(variables)
 
     def _rendezvous(self) -> dict[str, str]:
         """Where the engines of one session meet, and nobody else. hvdrun knows the place of

@@ -30,7 +30,7 @@ _PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 
 # Through them a rank finds its caller; it forgets them at once.
-ADDRESS, KEY = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY"
+ADDRESS, KEY, PROCESS = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_PROCESS"
 
 # Not -m: the namespace of a rank is its __main__, and has nothing of ours in it.
 WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
@@ -39,7 +39,8 @@ WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 def main() -> None:
     address = os.environ.pop(ADDRESS)
     channel = wire.connect(address, bytes.fromhex(os.environ.pop(KEY)))
-    channel.send(("hello", int(os.environ["HOROVOD_RANK"]), os.getpid()))
+    channel.send(("hello", int(os.environ["HOROVOD_RANK"]), int(os.environ.pop(PROCESS)),
+                  os.getpid()))
     Worker(channel, is_local=address.startswith("unix:")).serve()
 
 

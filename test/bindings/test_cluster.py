@@ -1,5 +1,6 @@
 """hvd.Cluster: calls, namespaces, failures and replacement of workers."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -207,6 +208,16 @@ def test_a_call_that_takes_too_long_is_interrupted(cluster):
         cluster.run(lambda: time.sleep(600), timeout=0.5)
     assert cluster.run(os.getpid) == processes
     assert cluster.run(hvd.process_set_ids) == [[0, 1], [0, 1]]  # nobody had used the job
+
+
+def test_an_interrupt_that_comes_late_is_not_for_the_next_call(cluster):
+    relay = cluster._pool.workers[0].relay
+    at_once = relay.signal
+    relay.signal = lambda *signal: threading.Timer(0.15, at_once, signal).start()
+    with contextlib.suppress(TimeoutError):  # of a busy machine
+        cluster.run(lambda: time.sleep(0.3), timeout=0.25)
+    relay.signal = at_once
+    cluster.run(lambda: time.sleep(0.3))
 
 
 def test_a_rank_that_does_not_react_is_killed_within_two_seconds(monkeypatch):

@@ -146,8 +146,12 @@ class Pool(CallerLoop):
         with self._killed_on_exception(), self.catch_interrupts():
             for worker in workers:
                 worker.call_begins()
-                if worker.channel is not None:  # else it ends just now
-                    self.send(worker.channel, message)
+                if worker.channel is None:
+                    continue  # it ends just now
+                if worker.interrupts:
+                    self.send(worker.channel, ("interrupted", worker.interrupts))
+                    worker.interrupts = 0
+                self.send(worker.channel, message)
             self._wait(workers, timeout)
             outcomes = {worker.rank: worker.outcome for worker in workers if worker.outcome}
             interrupted = any(outcome.stopped for outcome in outcomes.values())

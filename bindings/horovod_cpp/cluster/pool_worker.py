@@ -61,6 +61,7 @@ class PoolWorker:
         self.outcome: Outcome | None = None  # of the last call
         self.calls = 0
         self.end: str | None = None  # how it ended or why we killed it, as text
+        self.interrupts = 0  # that it was sent and has not been told of
         self._has_begun = False  # with the last call
         self._is_interrupted = False
         self._received = 0  # bytes of output
@@ -89,6 +90,7 @@ class PoolWorker:
         """As Ctrl-C does, as soon as the call has begun. The process alone, not what it started."""
         self._is_interrupted = True
         if self._has_begun and not self.is_over:
+            self.interrupts += 1
             self.relay.signal(self.rank, self.number, signal.SIGINT)
 
     def kill(self) -> None:

@@ -32,6 +32,8 @@ _PACKAGE = str(pathlib.Path(__file__).parents[1])
 # Through them a rank finds its caller; it forgets them at once.
 ADDRESS, KEY, PROCESS = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_PROCESS"
 
+_INTERRUPT_COMES = 0.2  # seconds; user code may have set a handler that does not count it
+
 # Not -m: the namespace of a rank is its __main__, and has nothing of ours in it.
 WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 
@@ -97,6 +99,7 @@ class Worker:
         self._sending = threading.Lock()  # threads of the user's may display things
         self._interruptible = False
         self._interrupt_waits = False
+        self._interrupts = 0  # that came, of those which the caller tells of in "interrupted"
         self._rendered = ""  # the error of the last cell, as IPython shows it
         self._shell: "Shell | None" = None
         self._libc = ctypes.CDLL(None)
@@ -122,6 +125,9 @@ class Worker:
             if kind == "leave":
                 _shut_down()  # whatever Python believes about how this program ended
                 return
+            if kind == "interrupted":
+                self._await_interrupts(*arguments)
+                continue
             if kind == "drop":
                 _shut_down()
                 self.flush()
@@ -174,10 +180,18 @@ class Worker:
 
     def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
         """Once a call, and only while the user's code runs."""
+        self._interrupts += 1
         if self._interruptible:
             self._interruptible = False
             raise KeyboardInterrupt
         self._interrupt_waits = True
+
+    def _await_interrupts(self, number: int) -> None:
+        """So many were sent in calls that are over, by way of hvdrun: they are not for the next."""
+        deadline = time.monotonic() + _INTERRUPT_COMES
+        while self._interrupts < number and time.monotonic() < deadline:
+            time.sleep(0.001)
+        self._interrupts = 0
 
     def _attempt(self, job: Callable[..., bytes | None],
                  arguments: list[Any]) -> tuple[str, bytes | None | dict[str, Any]]:

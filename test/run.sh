@@ -202,6 +202,15 @@ run_torch() {
     --dist worksteal --junitxml="$results/$1.xml"
 }
 
+install_tensorflow() {
+  make_tf_venv && install_wheel build/tf
+}
+
+# One pytest process: its ranks import TensorFlow once, which takes longer than most of its cases.
+run_tensorflow() {
+  build/tf/bin/python -m pytest test/tensorflow -q --junitxml="$results/tensorflow.xml"
+}
+
 # install_versions VERSIONS   Environments with the newest or the oldest versions that the requirements
 # allow, and the package, built with them.
 install_versions() {
@@ -306,6 +315,9 @@ if step python-package install_package build/venv build/torch; then
   step python run_python python build/venv
   await torch
   step faults run_faults
+  if [[ -n $full ]] && step install-tensorflow install_tensorflow; then
+    step tensorflow run_tensorflow
+  fi
   [[ -z $full ]] || ! has_nvcc || step gpu-python run_gpu_python
   if [[ -n ${HVD_TEST_LONG-} ]]; then
     for versions in newest oldest; do

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <list>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -58,18 +59,26 @@ AgentWords read_words(std::span<const std::string> arguments, const Environment&
       "prints it");
 }
 
-// What follows is left for the program of rank 0 to read.
-std::string read_line(int fd) {
+// The first line of standard input. What follows is left for the program of rank 0 to read.
+std::string read_address(const AgentCall& call) {
   std::string line;
-  for (char c = 0; line.size() < (1 << 16) && ::read(fd, &c, 1) == 1 && c != '\n';) line += c;
+  for (char c = 0; line.size() < (1 << 16); line += c) {
+    if (!wait_until_ready(STDIN_FILENO, POLLIN, call.give_up, call.endings)) {
+      throw PeerLostError("agent " + std::to_string(call.number) + " on " + host_name() +
+                          ": hvdrun's address did not come on standard input; what starts agents "
+                          "(--launcher) has to pass it on");
+    }
+    if (::read(STDIN_FILENO, &c, 1) != 1 || c == '\n') break;
+  }
   return line;
 }
 
 // Where hvdrun is: as somebody typed it, in mpirun's environment, or on standard input.
-AgentAddress find_hvdrun(const AgentWords& words, const Environment& environment) {
+AgentAddress find_hvdrun(const AgentWords& words, const Environment& environment,
+                         const AgentCall& call) {
   if (words.driver.empty()) {
     const auto given = value_of(environment, kAgentVariable);
-    return parse_agent_address(given ? *given : read_line(STDIN_FILENO));
+    return parse_agent_address(given ? *given : read_address(call));
   }
   AgentAddress to = parse_agent_address(read_key_file(words.key_file, false) + " " + words.driver);
   for (const TcpAddress& each : std::exchange(to.endpoints, {})) {
@@ -101,6 +110,7 @@ class Agent {
   UniqueFd lifeline_;  // ends when mpirun ended the process it started
   UniqueFd signals_;
   Connection hvdrun_;
+  std::array<TcpListener, 2> ports_;       // for MASTER_PORT and the ranks' meeting
   std::list<Program> programs_;            // after hvdrun_, which they use
   TimePoint leave_at_ = TimePoint::max();  // without programs: after a stop
   bool was_heard_ = true;                  // hvdrun was there until all was said
@@ -111,21 +121,27 @@ Agent::Agent(const AgentWords& words, Environment environment, UniqueFd lifeline
       lifeline_(std::move(lifeline)),
       signals_(watch_signals()) {
   hvdrun_ = call(words);
-  const PortRange ports = port_range(environment_);
-  const TcpListener one = listen_on("127.0.0.1", ports);  // together, so that they differ
-  const TcpListener other = listen_on("127.0.0.1", ports);
-  hvdrun_.say(Hello{host_name(), boot_id(), one.at.port, other.at.port});
+  // Those of the first agent count; one without a number may become it. Free on all interfaces, and
+  // held until programs start. These bind them seconds later: jobs that start together on one host,
+  // with one HVD_PORT_RANGE, begin to look in different places.
+  std::random_device draw;
+  for (TcpListener& port : ports_) {
+    if (words.number == 0 || words.number == kAnyNumber)
+      port = listen_on("0.0.0.0", port_range(environment_), draw());
+  }
+  hvdrun_.say(Hello{host_name(), boot_id(), ports_[0].at.port, ports_[1].at.port});
 }
 
 Connection Agent::call(const AgentWords& words) {
-  const AgentAddress to = find_hvdrun(words, environment_);
-  environment_.erase(kAgentVariable);  // programs have no use for it
   const std::array endings = {signals_.get(), lifeline_.get()};
-  return call_launcher({.to = to,
-                        .number = words.number,
-                        .give_up = Clock::now() + start_timeout(environment_),
-                        .link_timeout = link_timeout(environment_),
-                        .endings = endings});
+  AgentCall call{.to = {},
+                 .number = words.number,
+                 .give_up = Clock::now() + start_timeout(environment_),
+                 .link_timeout = link_timeout(environment_),
+                 .endings = endings};
+  call.to = find_hvdrun(words, environment_, call);
+  environment_.erase(kAgentVariable);  // programs have no use for it
+  return call_launcher(call);
 }
 
 int Agent::run() {
@@ -163,7 +179,7 @@ void Agent::turn() {
     at += 2;
   }
   if (polls[1].revents != 0) read_hvdrun();
-  hvdrun_.send();
+  hvdrun_.flush();
   if (polls[0].revents != 0) on_signal();
   if (polls[2].revents != 0) {
     lifeline_.reset();
@@ -173,7 +189,7 @@ void Agent::turn() {
 }
 
 void Agent::read_hvdrun() {
-  const bool alive = hvdrun_.receive();
+  const bool alive = hvdrun_.read();
   while (const auto message = hvdrun_.next()) obey(*message);
   if (alive) return;
   // hvdrun is gone, killed perhaps, or its host: nobody is left to run for. Or it hung up.
@@ -192,9 +208,6 @@ void Agent::obey(const Message& message) {
       return stop(read<Stop>(message).signal);
     case MessageType::kSignal:
       return signal(read<Signal>(message).number, message.rank);
-    case MessageType::kFlush:
-      if (Program* program = find(message.rank)) program->flush();
-      return;
     case MessageType::kTaken:
       if (Program* program = find(message.rank)) program->taken(read<Taken>(message).bytes);
       return;
@@ -210,6 +223,7 @@ void Agent::start(const Message& message) {
   if (leave_at_ != TimePoint::max()) return;
   const Program* before = find(message.rank);
   if (before != nullptr && !before->done()) return;
+  ports_ = {};
   std::erase_if(programs_, [&](const Program& each) { return &each == before; });
   programs_.emplace_back(message.rank, read<Start>(message), environment_, hvdrun_);
 }

@@ -125,8 +125,8 @@ std::vector<AgentEvent> Agents::serve(std::span<const pollfd> polls, TimePoint n
     bool alive = true;
     try {
       if (ready) {
-        peer.connection.send();
-        alive = peer.connection.receive();
+        peer.connection.flush();
+        alive = peer.connection.read();
       }
       while (const auto message = peer.connection ? peer.connection.next() : std::nullopt) {
         peer.silent = {};
@@ -191,9 +191,6 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
       if (!std::exchange(peer.find(message.rank).done, true)) {
         events.emplace_back(RankDone{message.rank});
       }
-      return;
-    case MessageType::kFlushed:
-      events.emplace_back(RankFlushed{message.rank});
       return;
     case MessageType::kClockAnswer: {
       const ClockAnswer answer = read<ClockAnswer>(message);

@@ -26,11 +26,7 @@ struct RankOutput {
 struct RankDone {
   int rank = 0;
 };
-// The answer to Flush.
-struct RankFlushed {
-  int rank = 0;
-};
-using AgentEvent = std::variant<RankOutput, RankEnd, RankDone, RankFlushed>;
+using AgentEvent = std::variant<RankOutput, RankEnd, RankDone>;
 
 // hvdrun's side of the agents that have proven to be of this job. Not thread-safe.
 class Agents {

@@ -1,13 +1,8 @@
 #include "runner/job.h"
 
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <array>
 #include <csignal>
-#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -16,15 +11,10 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/system/host.h"
-#include "runner/agents.h"
-#include "runner/beginning.h"
-#include "runner/link/connection.h"
-#include "runner/link/reception.h"
-#include "runner/link/wire.h"
 #include "runner/output/output.h"
 #include "runner/output/output_writer.h"
 #include "runner/output/report.h"
-#include "runner/process.h"
+#include "runner/supervisor.h"
 
 namespace hvd::runner {
 namespace {
@@ -41,56 +31,43 @@ constexpr Duration kLauncherQuiet = std::chrono::milliseconds(500);
 constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
 // Of a reader that does not read, when the job was asked to end.
 constexpr Duration kReaderReads = std::chrono::seconds(2);
-constexpr std::size_t kReadOnce = 1 << 16;
-constexpr std::size_t kMostHeld = 1 << 18;  // bytes of a launcher's messages
 
-class Job {
+class Job : Supervisor {
  public:
   Job(const Options& options, const LaunchContext& context);
   int run();
 
  private:
-  void start();
   void start_programs();
   void turn();
-  TimePoint wakes_at() const;
   bool finished() const;
-  void admit(Reception::Agent agent);
-  void note(const AgentEvent& event);
+  void on_agent() override;
+  void on_event(const AgentEvent& event) override;
   void note_end(const RankEnd& end);
-  void relay_starter(std::size_t output);
+  void on_starter_output(std::size_t number, Stream stream, const std::string& bytes) override;
   void release_held();
-  void on_signal();
+  void on_signal(int signal) override;
   void suspend();
-  void reap();
+  void on_starter_end() override;
   void stop(int signal);
-  void enforce_stop();
   void enforce_start();
   void print(int rank, Stream stream, std::string_view bytes);
   bool all_ended() const { return ends_.size() == agents_.ranks(); }
-  void say(const std::string& text) { writer_.write(Stream::kStderr, text); }
+  void say(const std::string& text, Stream stream = Stream::kStderr) override {
+    writer_.write(stream, text);
+  }
   void check_reader();
   int conclude();
   int verdict();
   int report_start_failure();
 
-  const Options& options_;
-  UniqueFd signals_;
-  Agents agents_;
-  Reception reception_;
   StdinPump stdin_;
   OutputWriter writer_;
   OutputPrinter printer_;
   Tracebacks tracebacks_;
   std::vector<RankEnd> ends_;
-  RankFiles files_;
-  const LaunchPlan plan_;
   TimePoint start_deadline_ = TimePoint::max();  // until all agents came
   std::string not_started_;                      // what to say about those who did not come
-  RootProcesses roots_;
-  std::vector<UniqueFd> starter_output_;  // of each command, by stream
-  std::map<int, std::string>
-      held_;  // what these said while we may know better, by printer's number
   int caught_signal_ = 0;
   TimePoint stop_at_ = TimePoint::max();  // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                   // what agents were told; 0 = nothing yet
@@ -103,39 +80,18 @@ int launcher_number(std::size_t command) {
 }
 
 Job::Job(const Options& options, const LaunchContext& context)
-    : options_(options),
-      signals_(watch_signals()),
-      agents_(ranks_of_agents(options, context), link_timeout(rank_environment(options, context))),
-      reception_(
-          open_reception(options, context, [this](int rank) { return agents_.expects(rank); })),
+    : Supervisor(options, context),
       printer_(
           OutputWriter::one_place(),
           [this](Stream stream, std::string text) { writer_.write(stream, std::move(text)); },
           options.timestamps ? local_time : OutputPrinter::Stamp{}),
-      tracebacks_(options.np,
-                  [this](std::span<const int> ranks, std::string_view text) {
-                    if (ranks.size() > 1) {
-                      printer_.feed_shared(ranks, Stream::kStderr, text);
-                    } else {
-                      printer_.feed(ranks[0], Stream::kStderr, text, Clock::now());
-                    }
-                  }),
-      files_(options.output_folder, options.np, agents_.first_rank(),
-             static_cast<int>(agents_.ranks())),
-      plan_(make_launch_plan(options, context, to_string(reception_.address()),
-                             "unix:hvdrun-" + random_hex(32))) {
-  start();
-}
-
-void Job::start() {
-  for (const std::string& warning : plan_.warnings) {
-    say("hvdrun: warning: " + warning + "\n");
-  }
-  if (options_.verbose) {
-    for (const LaunchCommand& command : plan_.commands) {
-      say("hvdrun: " + join_words(command.argv) + "\n");
-    }
-  }
+      tracebacks_(options.np, [this](std::span<const int> ranks, std::string_view text) {
+        if (ranks.size() > 1) {
+          printer_.feed_shared(ranks, Stream::kStderr, text);
+        } else {
+          printer_.feed(ranks[0], Stream::kStderr, text, Clock::now());
+        }
+      }) {
   for (std::size_t i = 0; i < plan_.commands.size(); ++i) {
     const std::string& host = plan_.commands[i].host;
     if (!host.empty()) printer_.name(launcher_number(i), "launcher " + host);
@@ -143,13 +99,9 @@ void Job::start() {
   for (const LaunchCommand& each : plan_.by_hand) {
     say("hvdrun: on " + each.host + ": " + join_words(each.argv) + "\n");
   }
-  Pipe in = make_pipe();
-  // Agents that outlive who started them become our children, and we can reap them.
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  starter_output_ = roots_.start(plan_, in.read_end.get());
+  auto [in, address] = start_agents();
   start_deadline_ = Clock::now() + plan_.start_timeout;
-  const std::string address = plan_.agent_address;
-  stdin_.connect(std::move(in.write_end), address.empty() ? "" : address + "\n");
+  stdin_.connect(std::move(in), std::move(address));
 }
 
 // Once all agents are there: only then it is known which hosts they are on.
@@ -160,10 +112,7 @@ void Job::start_programs() {
   const bool by_nodes = !plan_.nodes.empty();
   for (Environment& variables : rank_variables(by_nodes ? plan_.placed : plan_.agents,
                                                by_nodes ? plan_.nodes : facts, plan_.meeting)) {
-    variables.insert(plan_.exported.begin(), plan_.exported.end());
-    std::vector<std::string> all;
-    for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
-    programs.push_back({join(options_.command), join(all), plan_.folder});
+    programs.push_back(program(std::move(variables), true));
   }
   agents_.run(programs);
 }
@@ -182,48 +131,25 @@ bool Job::finished() const {
          roots_.ended_for(Clock::now()) >= (agents_.none() ? kLauncherQuiet : kLastWords);
 }
 
-TimePoint Job::wakes_at() const {
-  TimePoint until = Clock::now() + std::chrono::seconds(1);
-  return std::min({until, printer_.due(), tracebacks_.due(), stop_at_, roots_.next_deadline(),
-                   start_deadline_, reception_.next_deadline(), agents_.next_deadline()});
-}
-
 void Job::turn() {
-  const bool room = writer_.has_room();  // else the ranks and mpirun have to wait with their output
-  std::vector<pollfd> polls = {
-      {signals_.get(), POLLIN, 0}, {writer_.changed(), POLLIN, 0}, stdin_.wanted()};
-  const std::size_t of_starters = polls.size();
-  for (const UniqueFd& fd : starter_output_) polls.push_back({room ? fd.get() : -1, POLLIN, 0});
-  const std::size_t fixed = polls.size();
-  agents_.add_polls(polls);
-  const std::size_t known = polls.size();
-  reception_.add_polls(polls);
-  poll(polls.data(), polls.size(), milliseconds_until(wakes_at()));
-  const std::span all(polls);
-  const TimePoint now = Clock::now();
-  for (Reception::Agent& agent : reception_.serve(all.subspan(known), now)) {
-    admit(std::move(agent));
-  }
-  for (const AgentEvent& event : agents_.serve(all.subspan(fixed, known - fixed), now)) note(event);
+  const std::array<Watched, 2> others = {
+      {{{writer_.changed(), POLLIN, 0}, [this] { writer_.acknowledge(); }},
+       {stdin_.wanted(), [this] { stdin_.move(); }}}};
+  // Without room the ranks and mpirun have to wait with their output.
+  Supervisor::turn(others, writer_.has_room(),
+                   std::min({printer_.due(), tracebacks_.due(), stop_at_, start_deadline_}));
   start_programs();
   if (stop_signal_ != 0 || all_ended()) agents_.hang_up();
-  agents_.tick(now);
-  if (polls[1].revents != 0) writer_.acknowledge();
-  if (polls[2].revents != 0) stdin_.move();
-  for (std::size_t i = of_starters; i < fixed; ++i) {
-    if (polls[i].revents != 0) relay_starter(i - of_starters);
-  }
-  if (polls[0].revents != 0) on_signal();
+  const TimePoint now = Clock::now();
   tracebacks_.flush_due(now);
   printer_.flush_due(now);
   check_reader();
   if (writer_.has_room()) agents_.take_more();
   enforce_start();
-  enforce_stop();
+  if (Clock::now() >= stop_at_) stop(SIGTERM);
 }
 
-void Job::admit(Reception::Agent agent) {
-  agents_.welcome(std::move(agent), Clock::now());
+void Job::on_agent() {
   // Nobody is left who would end it.
   if (stop_signal_ == 0 && roots_.over()) stop(SIGTERM);
   if (!agents_.missing().empty()) return;
@@ -231,7 +157,7 @@ void Job::admit(Reception::Agent agent) {
   if (stop_signal_ == 0) release_held();  // it has no better explanation any more
 }
 
-void Job::note(const AgentEvent& event) {
+void Job::on_event(const AgentEvent& event) {
   if (const auto* output = std::get_if<RankOutput>(&event)) {
     print(output->rank, output->output.stream, output->output.bytes);
   } else if (const auto* end = std::get_if<RankEnd>(&event)) {
@@ -248,40 +174,32 @@ void Job::note_end(const RankEnd& end) {
   stop_at_ = std::min(stop_at_, limit);
 }
 
-void Job::relay_starter(std::size_t output) {
-  UniqueFd& fd = starter_output_[output];
-  const int number = launcher_number(output / 2);
-  std::string bytes;
-  if (!read_available(fd.get(), bytes, kReadOnce)) fd.reset();
+void Job::on_starter_output(std::size_t number, Stream stream, const std::string& bytes) {
   // About a job that does not start, or how it ended, mpirun has only guesses; we may know.
   const bool starting = !agents_.missing().empty();
   const bool ending = stop_signal_ != 0 || first_failure(ends_) != nullptr;
   if ((starting || ending) && !options_.verbose) {
-    std::string& held = held_[number];
-    held.append(bytes, 0, kMostHeld - std::min(kMostHeld, held.size()));
+    hold(number, bytes);
   } else {
-    print(number, output % 2 == 0 ? Stream::kStdout : Stream::kStderr, bytes);
+    print(launcher_number(number), stream, bytes);
   }
 }
 
 void Job::release_held() {
-  for (const auto& [number, text] : std::exchange(held_, {})) {
-    print(number, Stream::kStderr, text);
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    const std::string said = std::exchange(held_[i], {});
+    if (!said.empty()) print(launcher_number(i), Stream::kStderr, said);
   }
 }
 
-void Job::on_signal() {
-  while (const int signal = read_signal(signals_.get())) {
-    if (signal == SIGCHLD) {
-      reap();
-    } else if (is_stop_signal(signal)) {
-      // Who asks twice does not want to wait.
-      stop(caught_signal_ == 0 ? signal : SIGKILL);
-      if (caught_signal_ == 0) caught_signal_ = signal;
-    } else {
-      agents_.pass_on(signal);
-      if (signal == SIGTSTP) suspend();
-    }
+void Job::on_signal(int signal) {
+  if (is_stop_signal(signal)) {
+    // Who asks twice does not want to wait.
+    stop(caught_signal_ == 0 ? signal : SIGKILL);
+    if (caught_signal_ == 0) caught_signal_ = signal;
+  } else {
+    agents_.pass_on(signal);
+    if (signal == SIGTSTP) suspend();
   }
 }
 
@@ -292,15 +210,10 @@ void Job::suspend() {
   if (start_deadline_ != TimePoint::max()) start_deadline_ += Clock::now() - before;
 }
 
-void Job::reap() {
-  int status = 0;
-  while (const pid_t pid = waitpid(-1, &status, WNOHANG)) {
-    if (pid < 0) return;
-    if (!roots_.note_end(pid, status)) continue;  // an agent that outlived mpirun
-    if (roots_.ended() && !agents_.any_came()) roots_.kill_orphans();
-    // Ranks that outlived mpirun would run forever, and those without one of theirs wait for it.
-    if (roots_.over() && !agents_.none() && stop_signal_ == 0) stop(SIGTERM);
-  }
+void Job::on_starter_end() {
+  if (roots_.ended() && !agents_.any_came()) roots_.kill_orphans();
+  // Ranks that outlived mpirun would run forever, and those without one of theirs wait for it.
+  if (roots_.over() && !agents_.none() && stop_signal_ == 0) stop(SIGTERM);
 }
 
 void Job::stop(int signal) {
@@ -311,11 +224,6 @@ void Job::stop(int signal) {
   if (!agents_.any_came() || signal == SIGKILL) roots_.end_at(Clock::now());
   stop_signal_ = signal;
   agents_.stop(signal);
-}
-
-void Job::enforce_stop() {
-  if (Clock::now() >= stop_at_) stop(SIGTERM);
-  roots_.enforce_end(Clock::now());
 }
 
 // mpirun may wait for a machine forever.
@@ -333,8 +241,7 @@ void Job::enforce_start() {
 }
 
 void Job::print(int rank, Stream stream, std::string_view bytes) {
-  const std::string trouble = files_.write(rank, stream, bytes);
-  if (!trouble.empty()) say("hvdrun: " + trouble + "\n");
+  keep(rank, stream, bytes);
   if (rank > OutputPrinter::kLauncher && stream == Stream::kStderr) {
     tracebacks_.feed(rank, bytes, Clock::now());
   } else {
@@ -375,8 +282,8 @@ int Job::verdict() {
   }
   // mpirun also fails for programs that did not finalize MPI, as none does after an engine's error.
   if (all_ended() && (roots_.exit_code() == 0 || !cut_short_)) return 0;
-  if (roots_.exit_code() != 0) return report_start_failure();
-  const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, roots_.failed());
+  if (!roots_.failures().empty()) return report_start_failure();
+  const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, 0);
   say("hvdrun: " + starter + " ended, but only " + std::to_string(ends_.size()) + " of " +
       std::to_string(agents_.ranks()) + " ranks said how they ended\n");
   return 1;
@@ -385,19 +292,16 @@ int Job::verdict() {
 // A machine without an address explains all that mpirun says of it, at length.
 int Job::report_start_failure() {
   const std::string advice = address_advice(options_.hosts);
-  const bool hidden = !advice.empty() && !held_.empty();
-  const std::string host = roots_.none() ? "" : plan_.commands[roots_.failed()].host;
-  const std::string& said = held_[launcher_number(roots_.failed())];
-  const std::string more = host.empty() ? "" : launcher_advice(said, host, roots_.exit_code());
+  const bool hidden = !advice.empty() && !std::ranges::all_of(held_, &std::string::empty);
+  const std::string failures =
+      starter_failures(hidden ? "; --verbose shows its messages" : "; its messages are above");
   if (!hidden) release_held();
   printer_.finish();
   if (!not_started_.empty()) {
-    say(not_started_ + advice);
+    say(not_started_ + failures + advice);
     return 1;
   }
-  say("hvdrun: " + starter_of(plan_, roots_.failed()) + " failed with exit code " +
-      std::to_string(roots_.exit_code()) +
-      (hidden ? "; --verbose shows its messages\n" : "; its messages are above\n") + advice + more);
+  say(failures + advice);
   if (plan_.by_mpirun && !plan_.remote) {
     say("hvdrun: without --mpi, hvdrun starts the ranks of one machine itself\n");
   }

@@ -12,12 +12,13 @@ namespace hvd::runner {
 // Throws Error when the job cannot be started at all.
 int run_job(const Options& options, const LaunchContext& context);
 
-// `hvdrun --relay OPTIONS... PROGRAM`, which hvd.Cluster starts: runs the programs of ranks that it
-// is told to start on standard input, a stream socket, in the messages of wire.h. Takes Start (with
-// the variables that the rank has besides those of its place), Signal and Flush of a rank; says
-// Output, ProgramEnd, Done and Flushed of a rank. A rank that has ended may be started again, and
-// its end does not end the others. Ends with everything it started when the socket closes. Returns
-// the exit code: what could not be started is on standard error.
+// `hvdrun --relay OPTIONS... PROGRAM`, which hvd.run and hvd.Cluster start: runs the programs of
+// ranks that it is told to start on standard input, a stream socket, in the messages of wire.h.
+// Takes Start (with the variables that the rank has besides those of its place) and Signal of a
+// rank; says Output, ProgramEnd and Done of a rank, and Output of none for what it says itself. A
+// rank that has ended may be started again, and its end does not end the others. Ends with
+// everything it started when the socket closes. Returns the exit code: what could not be started is
+// on standard error.
 int run_relay(const Options& options, const LaunchContext& context);
 
 // An agent: `hvdrun agent NUMBER` on a host, or `hvdrun agent` for one rank, started by mpirun.

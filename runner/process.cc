@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pty.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -204,6 +205,12 @@ bool read_available(int fd, std::string& out, std::size_t limit) {
   return true;
 }
 
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
 Environment current_environment() {
   Environment environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -285,10 +292,7 @@ bool RootProcesses::note_end(pid_t pid, int status) {
   if (std::erase(running_, pid) == 0) return false;
   const auto which = std::find(sessions_.begin(), sessions_.end(), pid) - sessions_.begin();
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (exit_code_ == 0 && code != 0) {
-    exit_code_ = code;
-    failed_ = static_cast<std::size_t>(which);
-  }
+  if (code != 0 && !asked_) failures_.push_back({static_cast<std::size_t>(which), code});
   if (ended()) ended_at_ = Clock::now();
   return true;
 }

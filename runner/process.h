@@ -61,6 +61,8 @@ int read_signal(int fd);
 bool read_available(int fd, std::string& out, std::size_t limit);
 
 Environment current_environment();
+// Those that this process may run on.
+int usable_cores();
 // The full path of an executable file named `name` in PATH, or empty. Folders are without symbolic
 // links: Open MPI takes its prefix from the path of mpirun, and /bin/mpirun would leave it none.
 std::string find_in_path(const std::string& name, const std::string& path);
@@ -94,17 +96,21 @@ class RootProcesses {
   // All of them have ended.
   bool ended() const { return running_.empty(); }
   // All have ended, or one of them has failed.
-  bool over() const { return (ended() && !sessions_.empty()) || exit_code_ != 0; }
+  bool over() const { return (ended() && !sessions_.empty()) || !failures_.empty(); }
   // How long ago the last one ended; zero if it has not.
   Duration ended_for(TimePoint now) const {
     return ended() && !none() ? now - ended_at_ : Duration::zero();
   }
   // Nothing was started: somebody else starts the agents.
   bool none() const { return sessions_.empty(); }
-  // Of the first that failed, 128 + signal for a signal; 0 if none did.
-  int exit_code() const { return exit_code_; }
-  // What the first that failed was to start: the number of its command.
-  std::size_t failed() const { return failed_; }
+  struct Failure {
+    std::size_t command = 0;  // its number in the plan
+    int exit_code = 0;        // 128 + signal for a signal
+  };
+  // In the order of time; those that were asked to end do not count.
+  const std::vector<Failure>& failures() const { return failures_; }
+  // Of the first that failed; 0 if none did.
+  int exit_code() const { return failures_.empty() ? 0 : failures_[0].exit_code; }
   // At `time` enforce_end() asks the process groups of those that still run to end, and kills them
   // a moment later.
   void end_at(TimePoint time) { next_blow_ = time; }
@@ -118,8 +124,7 @@ class RootProcesses {
  private:
   std::vector<pid_t> running_;
   std::vector<pid_t> sessions_;  // of all
-  int exit_code_ = 0;
-  std::size_t failed_ = 0;
+  std::vector<Failure> failures_;
   TimePoint ended_at_{};
   TimePoint next_blow_ = TimePoint::max();
   bool asked_ = false;  // to end

@@ -1,7 +1,6 @@
 #include "runner/program.h"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "core/base/text.h"
@@ -26,8 +24,6 @@ constexpr Duration kDeliver = std::chrono::seconds(2);  // of a stopped program'
 constexpr Duration kQuiet = std::chrono::milliseconds(500);
 // Bytes of output that hvdrun has not taken; above it the program has to wait. See Taken.
 constexpr std::size_t kMostOnTheWay = 1 << 15;
-// Whatever a rank starts inherits it, in whatever session, and is killed with the rank.
-constexpr const char* kMarkVariable = "HVD_RANK_MARK";
 constexpr std::size_t kOutputRead = 1 << 14;
 // Of what is left when the program has ended: more than the largest terminal and pipe hold.
 constexpr std::size_t kMostDrained = std::size_t{4} << 20;
@@ -45,9 +41,8 @@ void add_variables(Environment& environment, const std::string& joined) {
 void share_out_threads(Environment& environment) {
   if (environment.contains("OMP_NUM_THREADS")) return;
   const auto ranks = parse_number<int>(value_of(environment, "LOCAL_WORLD_SIZE").value_or(""));
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
   environment["OMP_NUM_THREADS"] =
-      std::to_string(std::max(1, cores / std::max(1, ranks.value_or(1))));
+      std::to_string(std::max(1, usable_cores() / std::max(1, ranks.value_or(1))));
 }
 
 // Where a rank that started with this environment has left its last operations; "" if it has not.
@@ -73,6 +68,10 @@ Program::Program(int rank, const Start& run, Environment environment, Connection
 void Program::start(const Start& run) {
   Pipe out = run.on_terminal ? make_terminal() : make_pipe();
   Pipe err = make_pipe();
+  if (!run.on_terminal) {
+    environment_[OutputCount::kVariable] =
+        count_.emplace().place(out.write_end.get(), err.write_end.get());
+  }
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const ChildStart child = start_child({.argv = split_joined(run.command),
                                         .environment = environment_,
@@ -110,16 +109,17 @@ void Program::serve(const pollfd* polls) {
   if (!has_room()) last_output_ = Clock::now();
   if (polls[0].revents != 0) read(out_, Stream::kStdout);
   if (polls[1].revents != 0) read(err_, Stream::kStderr);
-  answer_flushes();
 }
 
 void Program::read(UniqueFd& fd, Stream stream) {
   if (!fd) return;
   Output output{stream, {}};
-  if (!read_available(fd.get(), output.bytes, kOutputRead)) fd.reset();
+  if (count_) count_->begin_read();
+  const bool open = read_available(fd.get(), output.bytes, kOutputRead);
+  if (count_) count_->end_read(output.bytes.size());
+  if (!open) fd.reset();
   if (output.bytes.empty()) return;
   last_output_ = Clock::now();
-  read_[static_cast<std::size_t>(stream)] += output.bytes.size();
   if (end_) drained_ += output.bytes.size();
   if (!hvdrun_) return;
   on_the_way_ += output.bytes.size();
@@ -149,7 +149,6 @@ void Program::tick(TimePoint now) {
   if (!end_ || done_ || !delivered(now)) return;
   out_.reset();
   err_.reset();
-  answer_flushes();
   done_ = true;
   hvdrun_.say(Done{}, rank_);
 }
@@ -174,30 +173,6 @@ void Program::pass_on(int signal) {
 void Program::signal(int number) {
   reap();
   if (!end_) kill(number == SIGKILL ? -pid_ : pid_, number);
-}
-
-void Program::flush() {
-  std::array<std::size_t, 2> until = read_;
-  for (const Stream stream : {Stream::kStdout, Stream::kStderr}) {
-    const UniqueFd& fd = stream == Stream::kStdout ? out_ : err_;
-    int waiting = 0;
-    if (fd && ioctl(fd.get(), FIONREAD, &waiting) == 0) {
-      until[static_cast<std::size_t>(stream)] += static_cast<std::size_t>(waiting);
-    }
-  }
-  flushes_.push_back(until);
-  answer_flushes();
-}
-
-void Program::answer_flushes() {
-  const auto has = [&](const UniqueFd& fd, Stream stream) {
-    const auto at = static_cast<std::size_t>(stream);
-    return !fd || read_[at] >= flushes_.front()[at];
-  };
-  while (!flushes_.empty() && has(out_, Stream::kStdout) && has(err_, Stream::kStderr)) {
-    hvdrun_.say(Flushed{}, rank_);
-    flushes_.pop_front();
-  }
 }
 
 void Program::reap() {

@@ -3,10 +3,7 @@
 #include <poll.h>
 #include <sys/types.h>
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <optional>
 #include <vector>
 
@@ -15,9 +12,14 @@
 #include "core/config/loss_mark.h"
 #include "runner/link/connection.h"
 #include "runner/link/wire.h"
+#include "runner/output_count.h"
 #include "runner/plan/launch_plan.h"
 
 namespace hvd::runner {
+
+// Where it is set, to a value of the rank's own, whatever the program starts inherits it, in
+// whatever session, and is killed when the program has ended.
+inline constexpr const char* kMarkVariable = "HVD_RANK_MARK";
 
 // One rank's program, which an agent runs in a session of its own: sends its output and its end to
 // hvdrun and passes signals on. Never waits, except for exec().
@@ -43,8 +45,6 @@ class Program {
   void pass_on(int signal);
   // To the process alone; SIGKILL to its group.
   void signal(int number);
-  // Says Flushed once what it has written so far was sent.
-  void flush();
   // After SIGCHLD.
   void reap();
 
@@ -59,7 +59,6 @@ class Program {
   void read(UniqueFd& fd, Stream stream);
   void note_end(EndKind kind, int value);
   bool delivered(TimePoint now) const;
-  void answer_flushes();
 
   int rank_;
   Connection& hvdrun_;
@@ -69,10 +68,9 @@ class Program {
   pid_t pid_ = -1;
   UniqueFd out_;
   UniqueFd err_;
-  TimePoint last_output_;                           // or when there was no room for any
-  std::size_t drained_ = 0;                         // bytes that came after the end
-  std::array<std::size_t, 2> read_{};               // bytes, by Stream
-  std::deque<std::array<std::size_t, 2>> flushes_;  // what read_ is then
+  TimePoint last_output_;             // or when there was no room for any
+  std::optional<OutputCount> count_;  // of what pipes brought
+  std::size_t drained_ = 0;           // bytes that came after the end
   std::optional<TimePoint> kill_at_;
   std::optional<ProgramEnd> end_;
   TimePoint deliver_by_ = TimePoint::max();  // after the end

@@ -119,7 +119,7 @@ await_program() {
 }
 
 # The rest of the engine's tests are run under sanitizers, and here with --full only.
-release_tests=(horovod_cpp_test runner_test core_negotiate_test scale_test)
+release_tests=(horovod_cpp_test runner_test scale_test)
 run_cpp() {
   local programs=("${release_tests[@]/#/build/cpu/test/}")
   [[ -z $full ]] || programs=(build/cpu/test/*_test)  # every program that hvd_add_test made
@@ -127,7 +127,7 @@ run_cpp() {
 }
 
 make_environments() {
-  make_venv && make_torch_venv
+  make_venv && make_torch_venv && write_digits
 }
 
 # build_cpu   Without --full only what the other steps run, with kernels for this processor alone.
@@ -141,7 +141,7 @@ build_cpu() {
 sanitized=(core_runtime_test ops_test core_base_test core_negotiate_test)
 [[ -z $full ]] || sanitized+=(horovod_cpp_test)
 build_asan() {
-  build asan ${full:+-DHVD_TRAINING=ON} "${sanitized[@]}" ${full:+protocol_fuzz protocol_corpus}
+  build asan ${full:+-DHVD_TRAINING=ON} "${sanitized[@]}"
 }
 
 # How each source is compiled by itself, those of bindings/native too. Nothing is built there.
@@ -168,7 +168,6 @@ run_tidy() {
 
 # run_pytest NAME ENVIRONMENT ARGUMENT...
 run_pytest() {
-  write_digits || return
   PATH="$PWD/$2/bin:$PATH" HVD_BUILD="$PWD/build/cpu" HVD_DIGITS="$PWD/build/data/digits" \
     "$2/bin/python" -m pytest -q -m "$cases" --junitxml="$results/$1.xml" "${@:3}"
 }
@@ -180,7 +179,7 @@ run_python() {
     -n $((2 * jobs)) --dist worksteal
 }
 
-# One job at a time: how soon its processes are gone is measured.
+# One job at a time, beside what is left of Python's tests: it waits more than it computes.
 faults=test/mpi/test_random_faults.py
 run_faults() {
   run_pytest faults build/venv "$faults"
@@ -200,10 +199,6 @@ run_references() {
 run_torch() {
   HVD_BUILD="$PWD/build/cpu" "$2/bin/python" -m pytest test/torch -q -m "$cases" -n "$jobs" \
     --dist worksteal --junitxml="$results/$1.xml"
-}
-
-install_tensorflow() {
-  make_tf_venv && install_wheel build/tf
 }
 
 # One pytest process: its ranks import TensorFlow once, which takes longer than most of its cases.
@@ -241,13 +236,17 @@ check_install_tree() {
   return $code
 }
 
-# Random bytes for the decoders and for RankProtocol::receive, grown from real messages.
+# Random bytes for the decoders and for RankProtocol::receive, and for what reads connections and
+# files of others, grown from real ones.
 run_fuzzer() {
-  local corpus=build/asan/corpus
-  rm -rf "$corpus" && mkdir -p "$corpus" &&
-    build/asan/test/fuzz/protocol_corpus "$corpus" &&
-    build/asan/test/fuzz/protocol_fuzz -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
-      -timeout=20 -artifact_prefix="$results/" "$corpus"
+  local corpus=build/fuzz/corpus name code=0
+  build fuzz protocol_fuzz frames_fuzz fuzz_corpus && rm -rf "$corpus" &&
+    build/fuzz/test/fuzz/fuzz_corpus "$corpus" || return
+  for name in protocol frames; do
+    "build/fuzz/test/fuzz/${name}_fuzz" -max_total_time=$((${HVD_TEST_LONG:-0} ? 300 : 10)) \
+      -timeout=20 -malloc_limit_mb=64 -artifact_prefix="$results/" "$corpus/$name" || code=1
+  done
+  return $code
 }
 
 # has_nvcc   CUDA's compiler, which is not Debian's.
@@ -286,13 +285,13 @@ if [[ -n $full ]]; then
     echo "skipped: CUDA, because there is no nvcc (HVD_CUDA=ON makes that a failure)"
   fi
 fi
-# core/base and core/negotiate have no threads, and neither has arithmetic. Explorations run the same
-# code ten thousands of times: minutes under a sanitizer, for nothing that random walks do not reach.
+# core/base and core/negotiate have no threads, and neither has arithmetic.
 large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
 # Many bytes show no more races than few in small chunks (the cases "Tiny").
 large_tensors='*OfSeveralMebibytes*'
 # The same contracts in worlds that differ in chunk size, in delays, or in one rank.
-left_to_full=":$large_tensors:*SimRuntimeContract*GivenUpAtAnyMoment_5:*/TinySmall_*:*/SimRuntimeContract.*_3:*/HierCollectiveContract.*/Delayed_*"
+left_to_full=":$large_tensors:*RuntimeContract*Mebibytes*_5:*RuntimeContract*GivenUpAtAnyMoment_5:*/TinySmall_*"
+left_to_full+=":*RuntimeContract.*_3:*ControlPlaneContract.*_3:*/HierCollectiveContract.*/Delayed_*"
 left_to_full+=":All/SimCollectiveContract.*/Sync_*:*/SyncDelayed_*"
 left_to_full+=":*/TcpCollectiveContract.*/SmallBuffers_*:*/MessageCollectiveContract.*/Default_*"
 [[ -z $full ]] || left_to_full=
@@ -302,21 +301,26 @@ if [[ -n $full ]] && step build-tsan build tsan core_runtime_test ops_test; then
 fi
 # What is too large for memory has to be an error of ours; a sanitizer's operator new ends the program.
 export ASAN_OPTIONS=allocator_may_return_null=1
+begin 19 python-package install_package build/venv build/torch
 too_large=BadSettings.ASamplerTooLargeForMemoryIsNamed
 if await build-asan; then
-  step asan run_programs asan asan "*EverySchedule*:*EverySmallProgram*:$too_large:$large_shapes$left_to_full" \
+  step asan run_programs asan asan "*EverySmallProgram*:$too_large:$large_shapes$left_to_full" \
     "${sanitized[@]}"
   [[ -z $full ]] || step fuzz run_fuzzer
 fi
+await python-package
+packaged=$?
 [[ -z $full ]] || { step configure-lint configure_lint && begin 19 tidy run_tidy; }
 [[ -z $full ]] || step wheel env CMAKE_ARGS=-DHVD_WERROR=ON bash bindings/build_wheel.sh
-if step python-package install_package build/venv build/torch; then
+if ((packaged == 0)); then
   begin 0 torch run_torch torch build/torch
-  step python run_python python build/venv
+  begin 0 python run_python python build/venv
   await torch
+  await python
   step faults run_faults
-  if [[ -n $full ]] && step install-tensorflow install_tensorflow; then
+  if [[ -n $full ]] && step tf-environment make_tf_venv && step tf-package install_wheel build/tf; then
     step tensorflow run_tensorflow
+    step keras run_pytest keras build/tf test/keras
   fi
   [[ -z $full ]] || ! has_nvcc || step gpu-python run_gpu_python
   if [[ -n ${HVD_TEST_LONG-} ]]; then

@@ -99,7 +99,7 @@ def meeting_of_torchrun() -> Iterator[None]:
     nothing elsewhere, nor where HVD_RENDEZVOUS names a place."""
     global _inits
     launcher, rank, size = _native._launch_info()
-    if (launcher != "torchrun" or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    if (launcher != "torchrun" or rank is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
             or os.environ.get("LOCAL_WORLD_SIZE") == str(size)
             or os.environ.get("HVD_RENDEZVOUS", "env://") not in ("", "env://")):
         yield

@@ -14,7 +14,6 @@
 #include "core/base/fields.h"
 #include "core/base/status.h"
 #include "core/system/host.h"
-#include "ops/connect/frame_stream.h"
 #include "ops/connect/introduction.h"
 #include "ops/connect/local_socket.h"
 #include "ops/shm/descriptor_message.h"

@@ -4,10 +4,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "core/base/status.h"
+#include "core/system/interruptible_waits.h"
 
 namespace hvd {
 namespace {
@@ -80,6 +82,14 @@ UniqueFd connect_locally(const std::string& name, std::string& why) {
     throw PeerLostError("another user's process listens at unix:" + name);
   }
   return fd;
+}
+
+bool wait_for(std::span<pollfd> ready, TimePoint deadline) {
+  InterruptibleWaits::look();
+  const TimePoint until = InterruptibleWaits::look_before(deadline);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  const auto limit = std::clamp<std::int64_t>(left, 0, 1000);
+  return poll(ready.data(), ready.size(), static_cast<int>(limit)) > 0 || Clock::now() < deadline;
 }
 
 }  // namespace hvd

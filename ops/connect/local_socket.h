@@ -1,10 +1,13 @@
 #pragma once
 
+#include <poll.h>
 #include <sys/un.h>
 
 #include <cstddef>
+#include <span>
 #include <string>
 
+#include "core/base/clock.h"
 #include "core/base/unique_fd.h"
 
 // Unix stream sockets with a name in the network namespace, which is in no file system and vanishes
@@ -20,5 +23,9 @@ UniqueFd accept_locally(const UniqueFd& listener);
 // Empty, and `why` says why, when nobody listens there (yet). Throws PeerLostError if another user
 // does.
 UniqueFd connect_locally(const std::string& name, std::string& why);
+
+// poll() of any sockets until one is ready or the deadline; false at the deadline. Throws what an
+// InterruptibleWaits does.
+bool wait_for(std::span<pollfd> ready, TimePoint deadline);
 
 }  // namespace hvd

@@ -15,7 +15,6 @@
 #include "core/base/text.h"
 #include "core/config/log.h"
 #include "core/system/host.h"
-#include "ops/connect/frame_stream.h"
 #include "ops/connect/local_socket.h"
 #include "ops/connect/rendezvous.h"
 

@@ -9,11 +9,19 @@
 #include "core/base/clock.h"
 #include "core/base/unique_fd.h"
 #include "core/ports/rendezvous.h"
-#include "ops/connect/frame_stream.h"
 #include "ops/connect/introduction.h"
 #include "ops/connect/meeting.h"
+#include "ops/net/channel.h"
 
 namespace hvd {
+
+// What ranks and rank 0 send each other after the handshake.
+enum class FrameType : std::uint8_t { kHello = 0, kWelcome, kText, kAnswer };
+
+// What is allowed before rank 0 has welcomed a rank.
+inline constexpr Channel::Limits kRendezvousLimits = {.types = 4, .most = kRendezvousHelloBytes};
+
+void send(Channel& channel, FrameType type, std::span<const std::byte> payload);
 
 // Says on standard error why a rank waits: after 5 s, and then ever less often.
 class WaitReport {
@@ -64,7 +72,7 @@ class RendezvousClient final : public Rendezvous {
   std::string why_;
   Duration probe_timeout_;  // for the answer of who listens at one address
   WaitReport report_;
-  std::unique_ptr<FrameStream> stream_;
+  Channel channel_;
 };
 
 struct RendezvousNote;
@@ -99,8 +107,8 @@ class RendezvousServer final : public Rendezvous {
  private:
   struct Client {
     Client(TcpDescriptor fd, Handshake handshake, TimePoint until)
-        : stream(std::move(fd), std::move(handshake), kRendezvousHelloBytes), limit(until) {}
-    FrameStream stream;
+        : channel(std::move(fd), std::move(handshake), kRendezvousLimits), limit(until) {}
+    Channel channel;
     TimePoint limit;  // for its hello
     Rank rank = -1;   // until then
     std::int64_t process = 0;

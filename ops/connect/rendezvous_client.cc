@@ -10,6 +10,7 @@
 #include "core/system/host.h"
 #include "core/system/interruptible_waits.h"
 #include "ops/connect/introduction.h"
+#include "ops/connect/local_socket.h"
 
 namespace hvd {
 namespace {
@@ -124,12 +125,12 @@ bool RendezvousClient::enter_at(const MeetingPoint& point, TimePoint deadline) {
   TcpDescriptor fd = connect_to(point, meeting_.network.link_timeout, limit, why_);
   if (!fd) return false;
   const Handshake::Terms terms{.service = HandshakeService::kRendezvous, .to = 0};
-  stream_ = std::make_unique<FrameStream>(
-      std::move(fd), Handshake::caller(std::as_bytes(std::span(key_)), terms, meeting_.rank),
-      kRendezvousHelloBytes);
+  channel_ = Channel(std::move(fd),
+                     Handshake::caller(std::as_bytes(std::span(key_)), terms, meeting_.rank),
+                     kRendezvousLimits);
   if (!shake_hands(limit)) {
-    probe_timeout_ *= stream_->ended() ? 1 : 2;
-    why_ = stream_->ended() ? "it closed the connection" : "who listens there does not answer";
+    probe_timeout_ *= channel_.ended() ? 1 : 2;
+    why_ = channel_.ended() ? "it closed the connection" : "who listens there does not answer";
     if (point.kind == MeetingPoint::Kind::kTcp) {
       why_ +=
           "; another program may have that port (torch.distributed takes MASTER_PORT): choose "
@@ -137,44 +138,45 @@ bool RendezvousClient::enter_at(const MeetingPoint& point, TimePoint deadline) {
     }
     return false;
   }
-  stream_->allow(kLongestAnswer);
-  stream_->send(FrameType::kHello, encode_fields(RendezvousHello{meeting_.size, getpid()}));
+  channel_.allow(kLongestAnswer);
+  send(channel_, FrameType::kHello, encode_fields(RendezvousHello{meeting_.size, getpid()}));
   const auto frame = await_frame(deadline);
   if (!frame) {
-    why_ = stream_->ended() ? "it closed the connection" : "rank 0 does not answer any more";
+    why_ = channel_.ended() ? "it closed the connection" : "rank 0 does not answer any more";
     return false;
   }
-  if (frame->type == FrameType::kAnswer) decode_gathered(frame->payload, meeting_.size);
-  if (frame->type == FrameType::kWelcome) return true;
+  const auto type = static_cast<FrameType>(frame->type);
+  if (type == FrameType::kAnswer) decode_gathered(frame->payload, meeting_.size);
+  if (type == FrameType::kWelcome) return true;
   ByteReader::malformed("no welcome");
 }
 
 // False if the other end has not done its part by the deadline, or is gone. Throws PeerLostError
 // if it is not rank 0 of this job.
 bool RendezvousClient::shake_hands(TimePoint deadline) {
-  while (!stream_->shake_hands()) {
-    const Handshake& handshake = stream_->handshake();
+  while (!channel_.shake_hands()) {
+    const Handshake& handshake = channel_.handshake();
     if (handshake.state() == Handshake::State::kFailed) {
       const bool other_key = handshake.fault() == Handshake::Fault::kKey;
       throw PeerLostError(
           "who listens there " + handshake.why() +
           (other_key ? " (HVD_RENDEZVOUS_KEY has to be the same on all ranks)" : ""));
     }
-    pollfd ready = stream_->wanted();
-    if (stream_->ended() || !wait_for({&ready, 1}, deadline)) return false;
+    pollfd ready = channel_.wanted();
+    if (channel_.ended() || !wait_for({&ready, 1}, deadline)) return false;
   }
   return true;
 }
 
 std::optional<Frame> RendezvousClient::await_frame(TimePoint deadline) {
   while (true) {
-    if (auto frame = stream_->receive()) return frame;
-    stream_->flush();
-    pollfd ready = stream_->wanted();
-    if (stream_->ended()) return std::nullopt;
+    const TimePoint now = Clock::now();  // what has come by then is read
+    channel_.read();
+    if (auto frame = channel_.next()) return frame;
+    channel_.flush();
+    if (channel_.ended() || now >= deadline) return std::nullopt;
+    pollfd ready = channel_.wanted();
     wait_for({&ready, 1}, std::min(deadline, report_.next()));
-    const TimePoint now = Clock::now();
-    if (now >= deadline) return stream_->receive();
     report_.tell(now, [&] {
       return "rank " + std::to_string(meeting_.rank) + " has met rank 0 at " + where_ +
              " and waits for the others";
@@ -183,13 +185,13 @@ std::optional<Frame> RendezvousClient::await_frame(TimePoint deadline) {
 }
 
 std::vector<std::string> RendezvousClient::all_gather(const std::string& mine, TimePoint deadline) {
-  stream_->send(FrameType::kText, std::as_bytes(std::span(mine)));
+  send(channel_, FrameType::kText, std::as_bytes(std::span(mine)));
   const auto frame = await_frame(deadline + kTellingLimit);
-  if (!frame && stream_->ended()) {
+  if (!frame && channel_.ended()) {
     throw PeerLostError("rank 0 at " + where_ + " ended while the ranks met");
   }
   if (!frame) missing_answer().throw_if_error();
-  if (frame->type != FrameType::kAnswer) ByteReader::malformed("no answer");
+  if (static_cast<FrameType>(frame->type) != FrameType::kAnswer) ByteReader::malformed("no answer");
   return decode_gathered(frame->payload, meeting_.size);
 }
 

@@ -95,7 +95,7 @@ void RendezvousServer::collect(TimePoint deadline) {
       polls.push_back({listens ? each.socket.get() : -1, POLLIN, 0});
     }
     const std::size_t listeners = polls.size();
-    for (const Client& client : clients_) polls.push_back(client.stream.wanted());
+    for (const Client& client : clients_) polls.push_back(client.channel.wanted());
     wait_for(polls, next_look(deadline));
     // Unauthenticated peers can always say something: the deadline must not depend on there being
     // silence.
@@ -120,7 +120,7 @@ TimePoint RendezvousServer::next_look(TimePoint deadline) const {
 
 void RendezvousServer::forget_unauthenticated(TimePoint now) {
   std::erase_if(clients_, [now](const Client& client) {
-    return client.stream.ended() || client.sent_away || (client.rank < 0 && now >= client.limit);
+    return client.channel.ended() || client.sent_away || (client.rank < 0 && now >= client.limit);
   });
 }
 
@@ -148,9 +148,10 @@ void RendezvousServer::accept(const pollfd& listening) {
 
 void RendezvousServer::serve(Client& client) {
   try {
-    if (!client.stream.shake_hands()) return check_handshake(client);
-    client.stream.flush();
-    while (const auto frame = client.stream.receive()) {
+    if (!client.channel.shake_hands()) return check_handshake(client);
+    client.channel.flush();
+    client.channel.read();
+    while (const auto frame = client.channel.next()) {
       handle(client, *frame);
       if (client.sent_away) return;
     }
@@ -158,17 +159,17 @@ void RendezvousServer::serve(Client& client) {
     if (client.rank >= 0) throw;
     return send_away(client, error.what());
   }
-  if (client.rank >= 0 && client.stream.ended()) {
+  if (client.rank >= 0 && client.channel.ended()) {
     throw PeerLostError("rank " + std::to_string(client.rank) + of_process(client.process) +
                         " ended while the ranks met");
   }
 }
 
 void RendezvousServer::check_handshake(Client& client) {
-  const Handshake& handshake = client.stream.handshake();
+  const Handshake& handshake = client.channel.handshake();
   if (handshake.state() == Handshake::State::kFailed) {
     send_away(client, "who connected " + handshake.why());
-  } else if (client.stream.ended() && handshake.from() >= 0) {
+  } else if (client.channel.ended() && handshake.from() >= 0) {
     send_away(client, "who said that it was rank " + std::to_string(handshake.from()) +
                           " left before it proved to know the key of this job: it may have "
                           "another one (HVD_RENDEZVOUS_KEY)");
@@ -176,21 +177,22 @@ void RendezvousServer::check_handshake(Client& client) {
 }
 
 void RendezvousServer::handle(Client& client, const Frame& frame) {
-  if (client.rank < 0 && frame.type == FrameType::kHello) {
+  const auto type = static_cast<FrameType>(frame.type);
+  if (client.rank < 0 && type == FrameType::kHello) {
     return welcome(client, decode_fields<RendezvousHello>(frame.payload));
   }
-  if (client.rank < 0 || frame.type != FrameType::kText || client.text) {
+  if (client.rank < 0 || type != FrameType::kText || client.text) {
     ByteReader::malformed("a rank says hello and then one text per gathering");
   }
   client.text.emplace(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
 }
 
 void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
-  const Rank rank = client.stream.handshake().from();
+  const Rank rank = client.channel.handshake().from();
   try {
     check_place(rank, hello);
   } catch (const Error& error) {
-    client.stream.send(FrameType::kAnswer, encode_gather_failure(error.status()));
+    send(client.channel, FrameType::kAnswer, encode_gather_failure(error.status()));
     send_away(client, error.what());
     // The secret of a file is no proof of being of this job: a rank of an earlier one may read it.
     if (!meeting_.key.empty()) throw;
@@ -203,8 +205,8 @@ void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
   }
   client.rank = rank;
   client.process = hello.process;
-  client.stream.allow(kLongestText);
-  client.stream.send(FrameType::kWelcome, {});
+  client.channel.allow(kLongestText);
+  send(client.channel, FrameType::kWelcome, {});
 }
 
 void RendezvousServer::check_place(Rank rank, const RendezvousHello& hello) const {
@@ -232,11 +234,11 @@ void RendezvousServer::send_away(Client& client, const std::string& why) {
 
 void RendezvousServer::answer(const Bytes& bytes, TimePoint deadline) {
   for (Client& client : clients_) {
-    if (client.rank >= 0) client.stream.send(FrameType::kAnswer, bytes);
+    if (client.rank >= 0) send(client.channel, FrameType::kAnswer, bytes);
   }
   for (Client& client : clients_) {
-    while (client.rank >= 0 && !client.stream.flush()) {
-      pollfd ready = client.stream.wanted();
+    while (client.rank >= 0 && !client.channel.flush()) {
+      pollfd ready = client.channel.wanted();
       ready.events = POLLOUT;
       if (!wait_for({&ready, 1}, deadline)) break;
     }

@@ -24,8 +24,9 @@ struct MessageKey {
 
 inline constexpr std::uint32_t kMessageStages = 4;
 
-// Of the data of sends and receives, which must not wait for messages of operations that their
-// receiver has not started yet; nor must notes.
+// Of the data of sends and receives. Neither that nor a note holds up what a stream has behind it:
+// its receive was posted before it was sent, and a note needs none. Both may wait for messages of
+// operations in front of them (ops/README.md).
 inline constexpr MessageKey kTransferKey = {.stage = kMessageStages - 1};
 
 // Messages on their way, from and to memory of others, which must live until arrived() or

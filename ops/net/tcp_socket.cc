@@ -316,12 +316,16 @@ bool listen_at(TcpListener& listener) {
 
 }  // namespace
 
-TcpListener listen_on(const std::string& host, PortRange ports) {
-  TcpListener listener{{}, {host, ports.first}};
-  while (!listen_at(listener)) {
+TcpListener listen_on(const std::string& host, PortRange ports, unsigned skip) {
+  const unsigned count = ports.last - ports.first + 1U;
+  const auto port = [&](unsigned tried) {
+    return static_cast<std::uint16_t>(ports.first + (skip % count + tried) % count);
+  };
+  TcpListener listener{{}, {host, port(0)}};
+  for (unsigned tried = 1; !listen_at(listener); ++tried) {
     const int error = errno;
-    if (error != EADDRINUSE || listener.at.port == ports.last) fail(error, host, ports);
-    ++listener.at.port;
+    if (error != EADDRINUSE || tried == count) fail(error, host, ports);
+    listener.at.port = port(tried);
   }
   listener.at.port = port_of(listener.socket.get());
   return listener;

@@ -114,8 +114,9 @@ struct TcpListener {
   TcpAddress at;
 };
 
-// At an address of this machine (numeric) and no other, at the first port of `ports` that is free.
-TcpListener listen_on(const std::string& host, PortRange ports = {});
+// At an address of this machine (numeric) and no other, at the first port of `ports` that is free,
+// from the one after `skip` others on, and then from the beginning.
+TcpListener listen_on(const std::string& host, PortRange ports = {}, unsigned skip = 0);
 
 // At each of these addresses where that works. Throws UnsupportedError, with what failed, if that
 // is none. Where the ports are taken at one of them it throws too: who connects to that address

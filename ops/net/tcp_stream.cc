@@ -33,6 +33,11 @@ std::array<std::byte, kMessageHeaderBytes> encode(const TcpMessageHeader& header
   return bytes;
 }
 
+// Empty messages take memory too.
+constexpr std::size_t size_of_kept(std::size_t bytes) {
+  return kMessageHeaderBytes + bytes;
+}
+
 TcpMessageHeader decode(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   TcpMessageHeader header;
@@ -136,7 +141,7 @@ void TcpReceivingStream::post(const host::MessageKey& key, std::span<std::byte> 
   posted_.pop_back();
   const Kept message = std::move(*kept);
   kept_.erase(kept);
-  kept_bytes_ -= message.bytes.size();
+  kept_bytes_ -= size_of_kept(message.bytes.size());
   deliver(receive, message.bytes, message.whole);
 }
 
@@ -245,7 +250,8 @@ bool TcpReceivingStream::take_header() {
 bool TcpReceivingStream::find_place() {
   if (header_.kind == TcpMessageKind::kData) current_ = take_posted(header_.key, header_.bytes);
   if (!current_) {
-    const bool fits = header_.bytes <= kLongestKept && kept_bytes_ + header_.bytes <= kMostKept;
+    const bool fits =
+        header_.bytes <= kLongestKept && kept_bytes_ + size_of_kept(header_.bytes) <= kMostKept;
     if (header_.kind == TcpMessageKind::kData && !fits) return false;
     body_.resize(header_.bytes);
   }
@@ -275,7 +281,7 @@ void TcpReceivingStream::end_message(bool whole) {
   } else if (const auto receive = take_posted(header_.key, header_.bytes)) {  // meanwhile
     deliver(*receive, body_, whole);
   } else {
-    kept_bytes_ += header_.bytes;
+    kept_bytes_ += size_of_kept(header_.bytes);
     kept_.push_back({header_.key, std::exchange(body_, {}), whole});
   }
 }

@@ -77,7 +77,7 @@ class TcpReceivingStream {
   // A message without a receive is kept up to this length; a longer one stays in the socket, and
   // what follows it too, until its receive is posted.
   static constexpr std::size_t kLongestKept = std::size_t{64} << 10;
-  static constexpr std::size_t kMostKept = std::size_t{1} << 20;  // bytes in all
+  static constexpr std::size_t kMostKept = std::size_t{1} << 20;  // bytes in all, with headers
 
   // Throws PeerLostError when a longer message is here already.
   void post(const host::MessageKey& key, std::span<std::byte> into, TcpOutstanding* owner);

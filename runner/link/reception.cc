@@ -40,8 +40,9 @@ void Reception::add_polls(std::vector<pollfd>& polls) const {
   for (const TcpListener& listening : listeners_) {
     polls.push_back({open ? listening.socket.get() : -1, POLLIN, 0});
   }
-  for (const UnauthenticatedPeer& peer : unauthenticated_)
-    polls.push_back({peer.socket.get(), POLLIN, 0});
+  for (const UnauthenticatedPeer& peer : unauthenticated_) {
+    polls.push_back(peer.connection.wanted());
+  }
 }
 
 TimePoint Reception::next_deadline() const {
@@ -67,11 +68,12 @@ std::vector<Reception::Agent> Reception::serve(std::span<const pollfd> polls, Ti
 
 // False once it is authenticated, or gone.
 bool Reception::serve(UnauthenticatedPeer& peer, std::vector<Agent>& agents) {
-  Connection made;
-  std::string why;
-  if (!advance(peer.handshake, peer.socket, made, why)) return false;
-  if (made) agents.push_back({peer.handshake.from(), std::move(made)});
-  return peer.handshake.state() == Handshake::State::kGoing;
+  Connection& connection = peer.connection;
+  if (connection.shake_hands()) {
+    agents.push_back({connection.handshake().from(), std::move(connection)});
+    return false;
+  }
+  return connection.handshake().state() == Handshake::State::kGoing && !connection.ended();
 }
 
 void Reception::accept_all(int listening, TimePoint now) {
@@ -86,9 +88,9 @@ void Reception::accept_all(int listening, TimePoint now) {
     }
     if (unauthenticated_.size() >= most_) unauthenticated_.pop_front();
     const auto admits = [this](std::int32_t from, HandshakeService) { return expects_(from); };
-    unauthenticated_.push_back({std::move(socket),
-                                Handshake::listener(key_bytes(address_), kTerms, admits),
-                                now + kUnauthenticatedLimit});
+    unauthenticated_.push_back(
+        {Connection(std::move(socket), Handshake::listener(key_bytes(address_), kTerms, admits)),
+         now + kUnauthenticatedLimit});
   }
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "ops/net/handshake.h"
 #include "ops/net/tcp_socket.h"
 #include "runner/link/connection.h"
 
@@ -21,7 +20,7 @@ namespace hvd::runner {
 std::vector<std::string> listening_addresses(bool remote, const std::string& interfaces);
 
 // Where agents connect to hvdrun and prove that they are of this job. Who has not done so costs a
-// descriptor and some 200 bytes, for kUnauthenticatedLimit at most; if too many come, the oldest
+// descriptor and some 400 bytes, for kUnauthenticatedLimit at most; if too many come, the oldest
 // go. Not thread-safe.
 class Reception {
  public:
@@ -55,8 +54,7 @@ class Reception {
 
  private:
   struct UnauthenticatedPeer {
-    TcpDescriptor socket;
-    Handshake handshake;
+    Connection connection;
     TimePoint deadline;
   };
 

@@ -5,10 +5,6 @@
 namespace hvd::runner {
 namespace {
 
-constexpr std::size_t kHeader = sizeof(std::uint32_t) + sizeof(MessageType) + sizeof(std::int32_t);
-// Bytes of payload: of a command and its variables, more than any system starts a program with.
-constexpr std::size_t kLargest = 1 << 23;
-
 std::optional<TcpAddress> parse_endpoint(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
@@ -39,40 +35,6 @@ std::vector<std::string> split_joined(std::string_view text) {
     text.remove_prefix(end + 1);
   }
   return texts;
-}
-
-std::size_t begin_message(Bytes& out, MessageType type, std::int32_t rank) {
-  const std::size_t at = out.size();
-  ByteWriter writer(out);
-  writer.put(std::uint32_t{0});
-  writer.put(type);
-  writer.put(rank);
-  return at;
-}
-
-void end_message(Bytes& out, std::size_t at) {
-  const auto length = static_cast<std::uint32_t>(out.size() - at - kHeader);
-  std::memcpy(out.data() + at, &length, sizeof length);
-}
-
-void MessageReader::feed(std::span<const std::byte> bytes) {
-  buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(at_));
-  at_ = 0;
-  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-}
-
-std::optional<Message> MessageReader::next() {
-  const std::span<const std::byte> rest = std::span(buffer_).subspan(at_);
-  if (rest.size() < kHeader) return std::nullopt;
-  ByteReader reader(rest);
-  const auto length = reader.get<std::uint32_t>();
-  if (length > kLargest) ByteReader::malformed("length");
-  const auto type = reader.get_enum<MessageType>(kMessageTypes);
-  const auto rank = reader.get<std::int32_t>();
-  if (rest.size() < kHeader + length) return std::nullopt;
-  const auto payload = rest.subspan(kHeader, length);
-  at_ += kHeader + length;
-  return Message{type, rank, Bytes(payload.begin(), payload.end())};
 }
 
 std::string to_string(const AgentAddress& address) {

@@ -11,10 +11,11 @@
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
 #include "core/base/fields.h"
+#include "ops/net/channel.h"
 #include "ops/net/tcp_socket.h"
 
 // What agents and hvdrun say to each other, one TCP connection per agent, after the handshake of
-// ops/net has proven both. Each message is about one rank, or about none: kNoRank. Pure encoding:
+// ops/net has proven both, as its frames. Each message is about one rank, or about none: kNoRank.
 // kFields of a message are sent in this order.
 namespace hvd::runner {
 
@@ -42,20 +43,20 @@ enum class MessageType : std::uint8_t {
   kSignal,
   kTaken,
   kClockQuestion,
-  kStart,
-  kFlush,
-  kFlushed
+  kStart
 };
-inline constexpr unsigned kMessageTypes = 12;
+inline constexpr unsigned kMessageTypes = 10;
 
-inline constexpr std::int32_t kNoRank = -1;
+// Bytes of payload: of a command and its variables, more than any system starts a program with.
+inline constexpr std::size_t kLargestMessage = 1 << 23;
 
 // agent -> hvdrun, first message.
 struct Hello {
   static constexpr MessageType kType = MessageType::kHello;
   std::string host;
   std::string boot;  // boot_id(): agents with hvdrun's own have its clock
-  // TCP ports that were free: for MASTER_PORT, and for the meeting of ranks of several hosts.
+  // TCP ports of the first agent's host that are free, 0 from the others: for MASTER_PORT, and for
+  // the meeting of ranks of several hosts.
   std::uint16_t master_port = 0;
   std::uint16_t meeting_port = 0;
   static constexpr auto kFields =
@@ -139,17 +140,6 @@ struct Taken {
   static constexpr auto kFields = std::tuple(&Taken::bytes);
 };
 
-// hvdrun -> agent, of a rank, and the answer once all that its program had written by then was
-// sent. Who hears from the program another way knows by it that no earlier output will follow.
-struct Flush {
-  static constexpr MessageType kType = MessageType::kFlush;
-  static constexpr auto kFields = std::tuple();
-};
-struct Flushed {
-  static constexpr MessageType kType = MessageType::kFlushed;
-  static constexpr auto kFields = std::tuple();
-};
-
 // hvdrun -> agent.
 struct ClockQuestion {
   static constexpr MessageType kType = MessageType::kClockQuestion;
@@ -163,36 +153,12 @@ struct Message {
   Bytes payload;
 };
 
-// Appends the header, whose length is filled in later; returns where it is.
-std::size_t begin_message(Bytes& out, MessageType type, std::int32_t rank);
-void end_message(Bytes& out, std::size_t at);
-
-template <typename M>
-void append(Bytes& out, const M& message, std::int32_t rank = kNoRank) {
-  const std::size_t at = begin_message(out, M::kType, rank);
-  ByteWriter writer(out);
-  put_fields(writer, message);
-  end_message(out, at);
-}
-
 // Throws PeerLostError on a message that is not what its type says, or another one than M.
 template <typename M>
 M read(const Message& message) {
   if (message.type != M::kType) ByteReader::malformed("another message was expected");
   return decode_fields<M>(message.payload);
 }
-
-// Cuts a byte stream into messages.
-class MessageReader {
- public:
-  void feed(std::span<const std::byte> bytes);
-  // The next complete message. Throws PeerLostError on a length or type that no agent sends.
-  std::optional<Message> next();
-
- private:
-  Bytes buffer_;
-  std::size_t at_ = 0;
-};
 
 // Where agents find hvdrun: the value of kAgentVariable, "key address:port,address:port".
 struct AgentAddress {

@@ -4,11 +4,9 @@ import importlib.util
 import os
 import pathlib
 import signal
-import sys
-import tempfile
 
 import pytest
-from jupyter_client.manager import KernelManager
+from kernels import managed_kernel, running_kernel
 from ranks import Ranks, processes_with
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -61,58 +59,13 @@ def patience(monkeypatch):
     monkeypatch.setattr("horovod_cpp.cluster.pool._GRACE", 30.0)
 
 
-# The same in a kernel; and lines are equal however late one of the ranks prints its own.
-PATIENCE = ("from horovod_cpp.cluster import output, pool; "
-            "pool._GRACE, output._EQUAL_LINE = 30.0, 60.0; del output, pool")
-
-
-class Kernel:
-    """A notebook's kernel, and what its cells show."""
-
-    def __init__(self, manager):
-        self.manager = manager
-        self.client = manager.blocking_client()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=60)
-
-    def execute(self, source, timeout=60, interrupt_at=None):
-        """The reply, all text that the cell printed, and what it displayed: in the end, when it
-        was updated in place. `interrupt_at`: how many "ready" the kernel is interrupted after."""
-        printed, displayed = [], {}
-
-        def collect(message):
-            content = message["content"]
-            if message["msg_type"] == "stream":
-                before = "".join(printed).count("ready")
-                printed.append(content["text"])
-                if interrupt_at and before < interrupt_at <= "".join(printed).count("ready"):
-                    self.manager.interrupt_kernel()
-            elif message["msg_type"] in ("display_data", "update_display_data"):
-                name = content["transient"].get("display_id", len(displayed))
-                displayed[name] = content["data"]
-
-        reply = self.client.execute_interactive(source, timeout=timeout, output_hook=collect)
-        return reply["content"], "".join(printed), list(displayed.values())
-
-
 @pytest.fixture
-def kernel_manager(monkeypatch):
-    """For a kernel of the Python that runs the tests, whatever kernels are registered."""
-    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    with tempfile.TemporaryDirectory() as sockets:
-        # Ports that are free when the manager chooses them may be taken when the kernel binds them.
-        manager = KernelManager(transport="ipc", ip=f"{sockets}/kernel")
-        manager.kernel_spec.argv = [
-            sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}",
-            f"--IPKernelApp.exec_lines={PATIENCE}"]
+def kernel_manager():
+    with managed_kernel() as manager:
         yield manager
 
 
 @pytest.fixture
-def kernel(kernel_manager, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    kernel_manager.start_kernel()
-    kernel = Kernel(kernel_manager)
-    yield kernel
-    kernel.client.stop_channels()
-    kernel_manager.shutdown_kernel(now=True)
+def kernel(tmp_path):
+    with running_kernel(tmp_path) as kernel:
+        yield kernel

@@ -89,8 +89,10 @@ def check_each(folder, size):
         assert all(row[3] < 30 for row in same), same  # not the start timeout
 
 
-@pytest.mark.parametrize("setup", [{}, {"HVD_CONTROL_PLANE": "mpi"}], ids=["default", "mpi-control"])
-@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize("setup, hosts", [
+    pytest.param({}, 1, id="default-1"), pytest.param({"HVD_CONTROL_PLANE": "mpi"}, 2, id="mpi-control-2"),
+    pytest.param({}, 2, id="default-2", marks=pytest.mark.full),
+    pytest.param({"HVD_CONTROL_PLANE": "mpi"}, 1, id="mpi-control-1", marks=pytest.mark.full)])
 def test_by_mpi_every_setting_that_has_to_be_equal_is_named_on_all_ranks(ranks, hosts, setup):
     program = ranks.folder / "program.py"
     program.write_text(

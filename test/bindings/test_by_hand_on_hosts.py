@@ -170,8 +170,11 @@ def test_the_advertised_address_is_used_and_no_other(hosts):
     assert connections and all("4ED50A" in each for each in connections), outputs
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("place, first", [
+    ("env", 0), ("env", 1), ("ipv6", 1), ("range", 0), *(
+        pytest.param(place, first, marks=pytest.mark.full) for place, first in (
+            ("name", 0), ("name", 1), ("ipv4", 0), ("ipv4", 1), ("ipv6", 0), ("file", 0), ("file", 1),
+            ("range", 1)))])
 def test_one_rank_by_hand_on_each_host_in_any_order(hosts, place, first):
     variables = {**PLACES[place](hosts), **KEY}
     started = {}

@@ -5,10 +5,12 @@ import time
 import pytest
 from ranks import hvdrun
 
-# Every way of starting ranks: hvdrun by mpirun and without it, and mpirun alone.
-LAUNCHERS = pytest.mark.parametrize(
-    "how", [{"flags": ["--mpi"]}, {"flags": ["--gloo"]}, {"launcher": "mpirun"}],
-    ids=["hvdrun --mpi", "hvdrun --gloo", "mpirun"])
+# Every way of starting ranks: hvdrun without mpirun and by it, and mpirun alone. What ranks inherit by
+# the first and the last, they do by the second, too.
+LAUNCHERS = pytest.mark.parametrize("how", [
+    pytest.param({"flags": ["--gloo"]}, id="hvdrun --gloo"),
+    pytest.param({"flags": ["--mpi"]}, id="hvdrun --mpi", marks=pytest.mark.full),
+    pytest.param({"launcher": "mpirun"}, id="mpirun")])
 
 # Ranks go on afterwards: their children did not harm the job.
 CHILDREN = """
@@ -23,7 +25,7 @@ def still_one_job():
 
 
 @LAUNCHERS
-@pytest.mark.parametrize("who", ["rank 1", "all ranks"])
+@pytest.mark.parametrize("who", [pytest.param("rank 1", marks=pytest.mark.full), "all ranks"])
 def test_init_in_a_child_of_a_rank_fails_at_once(ranks, how, who):
     begun = time.monotonic()
     output = ranks.check(CHILDREN + f"""

@@ -123,7 +123,7 @@ assert cluster.run(total) == [3, 3]
 
 @pytest.mark.parametrize("die, words", [
     ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL on host"),
-    ("os._exit(3)", "exited with code 3 on host"),
+    pytest.param("os._exit(3)", "exited with code 3 on host", marks=pytest.mark.full),
     ("raise ValueError('wrong')", "raised ValueError: wrong")])
 def test_a_rank_that_fails_on_another_host_is_named_and_replaced(two_hosts, die, words):
     two_hosts.run(f"""
@@ -171,7 +171,7 @@ print("all is well")
     two_hosts.expect_nothing_left()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
 def test_nothing_is_left_on_any_host_when_the_caller_is_killed(two_hosts, number):
     process = two_hosts.start("cluster.run(leave_a_daemon)\ncluster.run(sleep)")
     wait_until_ready(process)
@@ -232,6 +232,7 @@ shell.run_line_magic("hvd", "stop")
     assert f"MiB  {name}-b" in output, output
 
 
+@pytest.mark.full
 def test_ssh_starts_ranks_on_another_host(two_hosts, tmp_path):
     two_hosts.hosts("sshd", "b")
     ssh = tmp_path / "ssh"
@@ -245,7 +246,7 @@ def test_ssh_starts_ranks_on_another_host(two_hosts, tmp_path):
     assert "all is well" in output, output
 
 
-@pytest.mark.parametrize("fault", ["power-off", "freeze"])
+@pytest.mark.parametrize("fault", [pytest.param("power-off", marks=pytest.mark.full), "freeze"])
 def test_a_host_without_power_or_frozen_is_named_and_close_does_not_wait_for_it(tmp_path, fault):
     with Hosts(2) as hosts:
         two_hosts = TwoHosts(hosts, tmp_path)

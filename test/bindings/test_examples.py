@@ -25,7 +25,7 @@ def train(ranks, examples):
     return run
 
 
-@pytest.mark.parametrize("launcher", ["mpirun", "hvdrun"])
+@pytest.mark.parametrize("launcher", [pytest.param("mpirun", marks=pytest.mark.full), "hvdrun"])
 def test_training_on_two_ranks_reaches_the_accuracy_and_equal_parameters(train, tmp_path, launcher):
     text = train(2, launcher=launcher)
     assert "parameters equal on all ranks" in text

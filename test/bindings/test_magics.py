@@ -5,6 +5,7 @@ import re
 
 import nbformat
 import pytest
+from kernels import running_kernel
 from nbclient import NotebookClient
 from waiting import wait_for
 from widgets import WIDGET, bar_in
@@ -21,19 +22,36 @@ def segments():
     return {path for path in pathlib.Path("/dev/shm").glob("hvd-*")}
 
 
+@pytest.fixture(scope="module")
+def module_kernel(tmp_path_factory):
+    with running_kernel(tmp_path_factory.mktemp("kernel")) as kernel:
+        kernel.execute("%load_ext horovod_cpp")
+        yield kernel
+
+
 @pytest.fixture
-def notebook(marked_processes, kernel):
-    """A kernel with the magics; nothing may be left when it was shut down."""
+def notebook(module_kernel):
+    """A kernel with the magics and no ranks; nothing may be left when those of the test were stopped."""
+    before = segments()
+    yield module_kernel
+    module_kernel.execute("%hvd stop")
+    wait_for(lambda: len(module_kernel.processes()), 1)
+    wait_for(lambda: segments() - before, set())  # another job may start just now
+
+
+@pytest.fixture
+def own_notebook(kernel):
+    """The same in a kernel of the test's own; nothing may be left when it was shut down."""
     before = segments()
     kernel.execute("%load_ext horovod_cpp")
     yield kernel
     kernel.client.shutdown()
-    wait_for(marked_processes, [])
-    wait_for(lambda: segments() - before, set())  # another job may start just now
+    wait_for(kernel.processes, [])
+    wait_for(lambda: segments() - before, set())
 
 
-def test_the_first_cell_starts_two_ranks_and_says_so(notebook):
-    reply, printed, _ = notebook.execute("%%hvd\nx = hvd.rank() * 10\nx")
+def test_the_first_cell_starts_two_ranks_and_says_so(own_notebook):
+    reply, printed, _ = own_notebook.execute("%%hvd\nx = hvd.rank() * 10\nx")
     assert reply["status"] == "ok"
     assert "started 2 ranks" in printed and "[0] 0\n" in printed and "[1] 10\n" in printed
 
@@ -65,7 +83,7 @@ def test_output_comes_while_the_cell_runs(notebook, tmp_path):
 
     reply = notebook.client.execute_interactive(
         "%%hvd\nimport pathlib, time\nprint('now')\n"
-        "while not pathlib.Path('seen').exists(): time.sleep(0.01)", timeout=60,
+        f"while not pathlib.Path('{tmp_path}/seen').exists(): time.sleep(0.01)", timeout=60,
         output_hook=collect)
     assert reply["content"]["status"] == "ok"
 
@@ -202,7 +220,7 @@ def test_variables_travel_both_ways(notebook):
     assert printed == "[5, 5]\n"
 
 
-def test_status_restart_and_stop(notebook, marked_processes):
+def test_status_restart_and_stop(notebook):
     _, printed, _ = notebook.execute("%hvd status")
     assert "no ranks are running" in printed
     notebook.execute("%%hvd\nkept = 1")
@@ -211,9 +229,9 @@ def test_status_restart_and_stop(notebook, marked_processes):
     notebook.execute("%hvd restart")
     _, printed, _ = notebook.execute("%%hvd\n'kept' in globals()")
     assert printed == "all ranks:\nFalse\n"
-    kernel_alone = len(marked_processes()) - 2
+    assert len(notebook.processes()) == 3 + 3  # the kernel and two ranks; hvdrun and its agent
     notebook.execute("%hvd stop")
-    assert len(marked_processes()) == kernel_alone
+    assert len(notebook.processes()) == 1
 
 
 def test_numbers_of_ranks_are_taken_as_they_are(notebook):
@@ -253,13 +271,13 @@ def test_a_wrong_command_is_answered_with_what_there_is(notebook):
     assert printed.startswith("%%hvd  ") and "%hvd restart" in printed
 
 
-def test_ranks_end_with_a_kernel_that_is_killed(notebook, marked_processes):
-    _, printed, _ = notebook.execute("%%hvd\nimport os, time\nos.getpid()")
+def test_ranks_end_with_a_kernel_that_is_killed(own_notebook):
+    _, printed, _ = own_notebook.execute("%%hvd\nimport os, time\nos.getpid()")
     workers = [int(line.split()[1]) for line in printed.splitlines() if line[0] == "["]
-    notebook.client.execute("%%hvd\nprint('in the cell')\ntime.sleep(600)")
-    while notebook.client.get_iopub_msg(timeout=60)["msg_type"] != "stream":
+    own_notebook.client.execute("%%hvd\nprint('in the cell')\ntime.sleep(600)")
+    while own_notebook.client.get_iopub_msg(timeout=60)["msg_type"] != "stream":
         pass
-    notebook.manager.shutdown_kernel(now=True)
+    own_notebook.manager.shutdown_kernel(now=True)
     assert len(workers) == 2
-    wait_for(lambda: set(workers) & set(marked_processes()), set())
+    wait_for(lambda: set(workers) & set(own_notebook.processes()), set())
     assert not [path for path in segments() if any(f"hvd-{pid}-" in path.name for pid in workers)]

@@ -77,7 +77,7 @@ first, second = hvd.run(work, args=(5,), hosts=hosts, use_mpi=True, env={"CHOSEN
 assert first[:4] == (5, f"{name}-a", 3, "yes"), first
 assert second[:4] == (6, f"{name}-b", 3, "yes"), second
 assert second[4].item() == 1.0
-for function, words in ((fail, "rank 1 raised KeyError: 'lost on the way'"), (die, "rank 1 ended")):
+for function, words in ((fail, "rank 1 raised KeyError: 'lost on the way'"), (die, "rank 1 was killed by SIGKILL")):
     try:
         hvd.run(function, np=2, hosts=hosts.split(","), use_mpi=True)
     except hvd.RankError as error:

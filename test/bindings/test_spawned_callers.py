@@ -66,7 +66,7 @@ def said_by(tmp_path, job, where):
 
 
 @pytest.mark.parametrize("job", ["run", "cluster"])
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.full)])
 def test_a_spawned_process_calls_ranks_as_the_main_process_does(tmp_path, job, method):
     said = said_by(tmp_path, job, method)
     assert "[11, 12] True" in said

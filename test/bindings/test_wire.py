@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from random import Random
 
 import pytest
 
@@ -244,7 +245,75 @@ def test_a_connection_has_a_limit_within_messages_only():
     assert list(channel.receive_ready()) == [] and channel.due() > time.monotonic()
 
 
+def changed(data, random):
+    """Cut, or with other bytes somewhere, or with some inserted."""
+    at = random.randrange(len(data) + 1)
+    return data[:at] + random.choice([
+        b"", random.randbytes(random.randrange(1, 40)) + data[at:],
+        bytes(byte ^ random.randrange(1, 256) for byte in data[at:at + 1]) + data[at + 1:]])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_random_bytes_nothing_is_taken_for_a_message(seed):
+    random = Random(seed)
+    keys = wire.Keys(b"one", b"other")
+    sent = [{"a": 1}, "x" * 300, ("outcome", None)]
+    for _ in range(250):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            sender = wire.Channel(theirs, wire.Keys(keys.theirs, keys.ours))
+            for value in sent:
+                sender.queue(value)
+            theirs.sendall(changed(b"".join(sender._unsent), random))
+            theirs.shutdown(socket.SHUT_WR)
+            received = []
+            with pytest.raises((EOFError, wire.BrokenMessage)):
+                for value in wire.Channel(ours, keys).receive_ready():
+                    received.append(value)
+            assert received == sent[:len(received)]
+
+
 # -- who does not show the key
+
+
+@pytest.mark.parametrize("addresses", [(), ("127.0.0.1",)])
+def test_random_handshakes_admit_nobody_and_keep_nobody_out(caller, addresses):
+    random = Random(1)
+    real = caller(addresses)
+    for _ in range(100):
+        peer = wire._open(*real.address.split(":", 1))
+        if not addresses:
+            peer.connect("\0" + real.address.partition(":")[2])
+        with peer, contextlib.suppress(OSError):  # gone before it had sent all
+            peer.sendall(changed(wire.MARK + bytes(wire.NONCE + wire.TAG), random))
+    worker = wire.connect(real.address, b"k" * 32)
+    worker.send(("real", 1))
+    wait_until(lambda: real.taken)
+    assert real.taken == [("real", 1)] and real.lost == []
+    worker.close()
+
+
+def test_a_worker_refuses_random_answers():
+    random = Random(2)
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def answer():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(wire.NONCE + len(wire.MARK))
+                    connection.sendall(random.randbytes(wire.NONCE + wire.TAG))
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    for _ in range(20):
+        with pytest.raises(ConnectionError, match="does not know this job's key"):
+            wire.connect(f"tcp:127.0.0.1:{server.getsockname()[1]}", b"k" * 32)
+    server.shutdown(socket.SHUT_RDWR)
+    answering.join(LIMIT)
+    server.close()
 
 
 def open_files():

@@ -10,7 +10,7 @@ import time
 import pytest
 from order import ORDER
 from ports import free_port
-from ranks import PROLOGUE, ByHand
+from ranks import PROLOGUE, SIZES, ByHand
 
 import horovod_cpp as hvd
 
@@ -51,7 +51,7 @@ print("parameters", digest, flush=True)
 """
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 @pytest.mark.parametrize("how", [{"flags": []}, {"environment": NO_MPIRUN}, {"flags": ["--gloo"]},
                                  {"environment": {"HOROVOD_CONTROLLER": "gloo"}}],
                          ids=["default", "no-mpirun", "option", "variable"])
@@ -81,7 +81,7 @@ def test_a_program_that_uses_mpi_itself_is_told_to_ask_for_mpirun(ranks):
     assert ranks.launch([program], 2).stdout.count("size 2") == 2
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_training_gives_the_bits_that_it_gives_with_mpi(ranks, np):
     def parameters(**how):
         output = ranks.check(TRAINING, np=np, **how)

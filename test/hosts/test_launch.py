@@ -1,6 +1,8 @@
 """hvdrun starts agents on other hosts without mpirun."""
 
 import os
+import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -63,9 +65,10 @@ def test_neither_the_keys_nor_the_variables_are_in_a_command_line(job, monkeypat
     process = job("sh", "-c", "echo ready; sleep 3600")
     for _ in range(2):
         assert "ready" in process.stdout.readline()
-    lines = subprocess.run(["ps", "-eo", "args"], text=True, stdout=subprocess.PIPE,
-                           check=True).stdout
-    assert "agent 1" in lines and "not-for-ps" not in lines and "tcp://" not in lines
+    ids = [pid for host in "ab" for pid in job.hosts("processes", host).split()]
+    lines = b"\n".join(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ") for pid in ids)
+    assert b"agent 1" in lines and b"not-for-ps" not in lines and b"tcp://" not in lines
+    assert not re.search(rb"[0-9a-fA-F]{32}", lines), lines
     process.terminate()
     assert process.wait(timeout=30) == 128 + 15
 
@@ -107,6 +110,23 @@ def test_a_host_whose_agent_does_not_start_is_named(job):
     assert code == 9
     assert f"host {job.names[1]}: sh failed with exit code 9" in output
     assert f"[launcher {job.names[1]}] no such luck" in output
+
+
+REFUSES = """
+case $1 in
+  *-b) echo "Host key verification failed." ;;
+  *) sleep 0.5; echo "root@$1: Permission denied (publickey,password)." ;;
+esac >&2
+exit 255
+"""
+
+
+def test_each_of_several_hosts_that_fail_gets_its_advice(job):
+    (job.folder / "refuses").write_text(REFUSES)
+    code, output = outcome(job("true", launcher=("--launcher", "exec:sh refuses"), on=[*job.names, "10.213.77.9"]))
+    assert code == 255
+    for host, advice in ((job.names[1], f"'ssh {job.names[1]}' by hand"), ("10.213.77.9", "ssh-copy-id 10.213.77.9")):
+        assert f"host {host}: sh failed with exit code 255" in output and advice in output, output
 
 
 STOPPED = """
@@ -169,6 +189,29 @@ def test_each_machines_hvdrun_starts_its_share_with_torchruns_words(job):
             f"[{rank}] {rank} 4 {rank % 2} {node} 29401 10" for rank in (2 * node, 2 * node + 1)]
 
 
+LISTENS = """
+import socket, time
+listener = socket.create_server(("10.213.77.1", 20000))
+print("ready", flush=True)
+time.sleep(3600)
+"""
+TAKES_MASTER_PORT = """
+import os, socket
+if os.environ["RANK"] == "0":
+    listener = socket.create_server(("", int(os.environ["MASTER_PORT"])))
+"""
+
+
+def test_ports_of_a_range_are_free_on_every_interface_and_are_not_hvdruns_own(job, monkeypatch):
+    monkeypatch.setenv("HVD_PORT_RANGE", "20000-20006")
+    other = subprocess.Popen(job.hosts.command("on", "a", sys.executable, "-c", LISTENS), stdout=subprocess.PIPE)
+    assert other.stdout.readline() == b"ready\n"
+    code, output = outcome(job(sys.executable, "-c", TAKES_MASTER_PORT + MEET))
+    assert code == 0, output
+    assert {int(line.split()[-2]) for line in output.splitlines()} <= set(range(20002, 20007)), output
+    other.kill()
+
+
 @pytest.mark.full
 def test_ssh_starts_agents_and_its_troubles_are_named(job, monkeypatch):
     hosts = job.hosts
@@ -193,11 +236,12 @@ def test_ssh_starts_agents_and_its_troubles_are_named(job, monkeypatch):
     assert code == 255 and f"ssh-copy-id {job.names[1]}" in output, output
     code, output = by_ssh("-F", config, program="exit $((RANK * 7))")
     assert code == 7 and f"rank 1 of 2 failed first, on host {job.names[1]}" in output, output
-    # As a login shell that prints, and a hvdrun that is not there.
-    wrapper.write_text(f'#!/bin/sh\nfor last; do :; done\nexec /usr/bin/ssh -F {config} '
-                       f'{job.names[1]} "echo welcome; $last"\n')
-    code, output = outcome(job("echo", "fine", launcher=()))
-    assert code == 0 and f"[launcher {job.names[1]}] welcome" in output and "[1] fine" in output
+    greeting = job.folder / "bashrc"  # which Debian's bash reads when sshd starts it
+    greeting.write_text("echo welcome\n")
+    hosts("on", "b", "mount", "--bind", greeting, pathlib.Path.home() / ".bashrc")
+    code, output = by_ssh("-F", config)
+    assert code == 0 and f"[launcher {job.names[1]}] welcome" in output, output
+    assert f"[1] 1 on {job.names[1]}" in output, output
     wrapper.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {config} {job.names[1]} /nowhere/hvdrun\n')
     code, output = outcome(job("true", launcher=()))
     assert code == 127 and "hvdrun has to be at the same path" in output, output

@@ -86,7 +86,7 @@ def kill_one(hosts, folder, victim, delay):
 def test_a_rank_that_is_killed_during_the_start_is_named(hosts, victim, tmp_path):
     delays = [None, *(0.004 * step for step in range(16))]  # None: before anybody looks for another
     phases = set()
-    for number, delay in enumerate(delays[::4] if victim == 0 else delays):
+    for number, delay in enumerate(delays[::8] if victim == 0 else delays):
         folder = tmp_path / str(number)
         folder.mkdir()
         phases |= kill_one(hosts, folder, victim, delay)

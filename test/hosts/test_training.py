@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from hosts import Hosts
+from ranks import hvdrun
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -17,6 +18,8 @@ PLACES = {
     "tcp": lambda hosts, folder: {"HVD_RENDEZVOUS": f"tcp://{hosts.name}-a:29400"},
     "file": lambda hosts, folder: {"HVD_RENDEZVOUS": f"file://{folder}/meeting"},
 }
+CIFAR = [EXAMPLES / "cifar_vgg11.py", "--synthetic", "--examples", "24", "--batch-size", "8", "--steps", "2", "--sync-bn",
+         "--history", "", "--plot", "", "--checkpoint", "vgg.safetensors", "--save-per-rank"]
 # Threads would add in another order where there are fewer cores.
 SETTINGS = {"OMP_NUM_THREADS": "1", "HVD_RENDEZVOUS_KEY": secrets.token_hex(16), "HOROVOD_DETERMINISTIC": "1"}
 
@@ -38,13 +41,31 @@ def train(hosts, folder, host_of, place, program):
     return outputs
 
 
+def expect_equal_parameters(folder):
+    saved = {(folder / f"vgg.rank{rank}.safetensors").read_bytes() for rank in range(4)}
+    assert len(saved) == 1
+
+
 @pytest.mark.parametrize("place", ["env", *(pytest.param(name, marks=pytest.mark.full) for name in ("tcp", "file"))])
 def test_the_cifar_example_on_four_hosts_ends_with_equal_parameters(hosts, tmp_path, place):
-    train(hosts, tmp_path, "abcd", place, [
-        EXAMPLES / "cifar_vgg11.py", "--synthetic", "--examples", "24", "--batch-size", "8", "--steps", "2",
-        "--sync-bn", "--history", "", "--plot", "", "--checkpoint", "vgg.safetensors", "--save-per-rank"])
-    saved = {(tmp_path / f"vgg.rank{rank}.safetensors").read_bytes() for rank in range(4)}
-    assert len(saved) == 1
+    train(hosts, tmp_path, "abcd", place, CIFAR)
+    expect_equal_parameters(tmp_path)
+
+
+@pytest.mark.full
+def test_the_cifar_example_that_ssh_starts_on_four_hosts_ends_with_equal_parameters(hosts, tmp_path):
+    for letter in "bcd":
+        hosts("sshd", letter)
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F /tmp/hvd-hosts-{hosts.name}/ssh_config "$@"\n')
+    ssh.chmod(0o755)
+    shares = ",".join(f"{hosts.name}-{letter}:1" for letter in hosts.letters)
+    done = subprocess.run(
+        hosts.command("on", "a", *WITHOUT_MPI, hvdrun(), "-np", 4, "-H", shares, sys.executable, *CIFAR), text=True,
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 0, done.stdout
+    expect_equal_parameters(tmp_path)
 
 
 def test_two_hosts_learn_the_digits_with_the_bits_of_one(hosts, tmp_path):

@@ -5,6 +5,7 @@ names begin and end with "__". It reads text, no compiler: macros and templates 
 """
 
 import ast
+import functools
 import re
 
 METHODS = 30
@@ -95,13 +96,17 @@ def classes_of_python(text):
             yield node.name, len(methods), len(members)
 
 
+@functools.lru_cache(maxsize=None)
+def classes_of(suffix, text):
+    return list((classes_of_python if suffix == ".py" else classes_of_cpp)(text))
+
+
 def check_classes(root, folders, findings):
     rows = set(LARGER)
     for path in (path for folder in folders for path in sorted((root / folder).rglob("*"))):
         if path.suffix not in (".h", ".cc", ".cu", ".py"):
             continue
-        classes = classes_of_python if path.suffix == ".py" else classes_of_cpp
-        for name, *sizes in classes(path.read_text(encoding="utf-8")):
+        for name, *sizes in classes_of(path.suffix, path.read_text(encoding="utf-8")):
             where = f"{path.relative_to(root)}: {name}"
             rows.discard(where)
             fits = sizes[0] <= METHODS and sizes[1] <= MEMBERS

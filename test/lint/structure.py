@@ -8,6 +8,7 @@ Prints one line a finding, `FILE:LINE: what`, and exits 1 if there is any.
 """
 
 import ast
+import functools
 import pathlib
 import re
 import sys
@@ -84,6 +85,26 @@ FIXED_TOP = {
 }
 
 
+# What is found in a text is kept for the tests of this script, which check almost the same tree again and again.
+memoized = functools.lru_cache(maxsize=None)
+
+
+@memoized
+def includes_of(text):
+    """(line, quote, header) of each."""
+    return [(number, *match.group(1, 2)) for number, line in enumerate(text.splitlines(), 1)
+            if (match := INCLUDE.match(line))]
+
+
+@memoized
+def matches_by_line(patterns, text):
+    """(line, pattern) of each that is found in a line."""
+    if not any(pattern.search(text) for pattern in patterns):
+        return []
+    return [(number, pattern) for number, line in enumerate(text.splitlines(), 1)
+            for pattern in patterns if pattern.search(line)]
+
+
 def unit_of(path):
     """The longest key of MAY_INCLUDE that is a folder above `path`."""
     folder = pathlib.PurePosixPath(path).parent
@@ -141,13 +162,25 @@ def check_include_cycles(root, files, findings):
         if name.startswith("test/"):
             continue
         folder = path.parent.relative_to(root).as_posix()
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            match = INCLUDE.match(line)
-            if match and (root / match.group(2)).is_file():
-                other = pathlib.PurePosixPath(match.group(2)).parent.as_posix()
+        for number, _, header in includes_of(path.read_text(encoding="utf-8")):
+            if (root / header).is_file():
+                other = pathlib.PurePosixPath(header).parent.as_posix()
                 if other != folder:
                     edges.setdefault(folder, {}).setdefault(other, f"{name}:{number}")
     check_cycle(edges, "folders include each other", findings)
+
+
+@memoized
+def imports_of(text):
+    """(line, module or what may be one) of each."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found += [(node.lineno, name) for name in (
+                node.module, *(f"{node.module}.{alias.name}" for alias in node.names))]
+    return found
 
 
 def check_import_cycles(root, findings):
@@ -161,17 +194,11 @@ def check_import_cycles(root, findings):
             modules[name.removesuffix(".__init__")] = path
     edges = {}
     for name, path in modules.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            imported = []
-            if isinstance(node, ast.Import):
-                imported = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                imported = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            for other in imported:
-                # A package gathers what is in it, which is imported by way of it.
-                if other in modules and not f"{name}.".startswith(f"{other}."):
-                    where = f"{path.relative_to(root).as_posix()}:{node.lineno}"
-                    edges.setdefault(name, {}).setdefault(other, where)
+        for line, other in imports_of(path.read_text(encoding="utf-8")):
+            # A package gathers what is in it, which is imported by way of it.
+            if other in modules and not f"{name}.".startswith(f"{other}."):
+                where = f"{path.relative_to(root).as_posix()}:{line}"
+                edges.setdefault(name, {}).setdefault(other, where)
     check_cycle(edges, "modules import each other", findings)
 
 
@@ -198,14 +225,14 @@ def check_file(root, path, findings):
         findings.append(f"{name}:1: this folder is in no row of MAY_INCLUDE")
         return
     allowed = reachable(unit)
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        for pattern, files, instead in FENCED_TEXT:
-            if pattern.search(line) and name not in files and not name.startswith("test/"):
+    text = path.read_text(encoding="utf-8")
+    if not name.startswith("test/"):
+        fences = {pattern: (files, instead) for pattern, files, instead in FENCED_TEXT}
+        for number, pattern in matches_by_line(tuple(fences), text):
+            files, instead = fences[pattern]
+            if name not in files:
                 findings.append(f"{name}:{number}: {pattern.pattern}: {instead}")
-        match = INCLUDE.match(line)
-        if not match:
-            continue
-        header = match.group(2)
+    for number, quote, header in includes_of(text):
         for pattern, folders in FENCED_HEADERS:
             if pattern.search(header) and not any(name.startswith(f + "/") for f in folders):
                 findings.append(f"{name}:{number}: <{header}> belongs to {', '.join(folders)}")
@@ -213,7 +240,7 @@ def check_file(root, path, findings):
             target = unit_of(header)
             if target not in allowed:
                 findings.append(f"{name}:{number}: {unit} may not include {target} ({header})")
-        elif match.group(1) == '"':
+        elif quote == '"':
             findings.append(f'{name}:{number}: "{header}" is not a file below the repository root')
 
 
@@ -224,10 +251,11 @@ FUNCTION_LINES = 60
 FUNCTION_LIMIT = FUNCTION_LINES + 5
 
 
-def function_bodies(lines):
-    """Yields (first line, number of lines) of each body that opens at column 0: namespaces are not
-    indented in our style, so these are the functions outside classes."""
-    start = None
+@memoized
+def function_bodies(text):
+    """(first line, number of lines) of each body that opens at column 0: namespaces are not indented in
+    our style, so these are the functions outside classes."""
+    lines, bodies, start = text.splitlines(), [], None
     for number, line in enumerate(lines, 1):
         if start is None:
             if line and not line[0].isspace() and line.rstrip().endswith("{"):
@@ -247,13 +275,14 @@ def function_bodies(lines):
                 if opener and not opener[0].isspace() and "(" in opener and ")" not in opener:
                     start = back
         elif line.startswith("}"):
-            yield start, number - start + 1
+            bodies.append((start, number - start + 1))
             start = None
+    return bodies
 
 
 def check_functions(root, path, findings):
     name = path.relative_to(root)
-    for start, length in function_bodies(path.read_text(encoding="utf-8").splitlines()):
+    for start, length in function_bodies(path.read_text(encoding="utf-8")):
         if length > FUNCTION_LIMIT:
             findings.append(f"{name}:{start}: a function of {length} lines; aim at {FUNCTION_LINES}")
 
@@ -291,7 +320,7 @@ def check_rooms(root, findings):
 
 TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+([a-z_/\s]+)")
 TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
-PYTEST_FOLDERS = ("bindings", "gpu/python", "hosts", "lint", "mpi", "tensorflow", "torch")
+PYTEST_FOLDERS = ("bindings", "gpu/python", "hosts", "keras", "lint", "mpi", "tensorflow", "torch")
 
 
 def check_tests_belong(root, findings):
@@ -346,6 +375,19 @@ GONE_WORDS = [
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
+@memoized
+def gone_words_in(text):
+    return [(text.count("\n", 0, found.start()) + 1, f"'{found.group()}'; say: {instead}")
+            for pattern, instead in GONE_WORDS for found in pattern.finditer(text)]
+
+
+@memoized
+def old_words_in(text):
+    return [(number, f"'{found.group()}' in a text for people; say: {instead}")
+            for number, line in enumerate(text.splitlines(), 1) for literal in LITERAL.findall(line)
+            for pattern, instead in OLD_WORDS if (found := pattern.search(literal))]
+
+
 def check_words(root, findings):
     """Old words in error texts, --help and other literals, and words that are gone anywhere."""
     paths = [path for folder in (*SOURCES, "docs") for path in sorted((root / folder).rglob("*"))]
@@ -354,18 +396,9 @@ def check_words(root, findings):
         if path.suffix not in (".h", ".cc", ".cu", ".py", ".sh", ".md") or name.startswith("test/lint/"):
             continue
         text = path.read_text(encoding="utf-8")
-        for pattern, instead in GONE_WORDS:
-            for found in pattern.finditer(text):
-                number = text.count("\n", 0, found.start()) + 1
-                findings.append(f"{name}:{number}: '{found.group()}'; say: {instead}")
-        if path.suffix in (".md", ".sh") or name.startswith("test/"):
-            continue
-        for number, line in enumerate(text.splitlines(), 1):
-            for literal in LITERAL.findall(line):
-                for pattern, instead in OLD_WORDS:
-                    if found := pattern.search(literal):
-                        findings.append(f"{name}:{number}: '{found.group()}' in a text for "
-                                        f"people; say: {instead}")
+        findings += [f"{name}:{number}: {what}" for number, what in gone_words_in(text)]
+        if path.suffix not in (".md", ".sh") and not name.startswith("test/"):
+            findings += [f"{name}:{number}: {what}" for number, what in old_words_in(text)]
 
 
 NAMED_FILE = re.compile(r"(?<![\w./-])\w[\w./-]*\.(?:h|cc|cu)\b(?![\w./-]\w)")
@@ -398,9 +431,8 @@ def check_sizes(root, path, findings):
         findings.append(f"{path.relative_to(root)}:{lines}: over 600 lines; split it by subject")
 
 
-def main():
-    default = pathlib.Path(__file__).resolve().parents[2]
-    root = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else default
+def findings_of(root):
+    """The number of sources, and the findings."""
     findings = []
     files = [path for folder in SOURCES for pattern in ("*.h", "*.cc", "*.cu")
              for path in sorted((root / folder).rglob(pattern))]
@@ -420,9 +452,15 @@ def main():
     check_words(root, findings)
     check_named_files(root, findings)
     check_classes(root, SOURCES[:5], findings)
+    return len(files), findings
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parents[2]
+    files, findings = findings_of(pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else default)
     for finding in findings:
         print(finding)
-    print(f"structure: {len(files)} files, {len(findings)} findings", file=sys.stderr)
+    print(f"structure: {files} files, {len(findings)} findings", file=sys.stderr)
     return 1 if findings else 0
 
 

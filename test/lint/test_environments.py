@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 LOCKED = [("venv", "examples/requirements.txt"), ("venv", "test/requirements.txt"),
           ("torch", "test/torch/requirements.txt"),
-          ("tf", "test/tensorflow/requirements.txt"), ("wheel", "bindings/wheel_requirements.txt")]
+          ("tf", "test/tensorflow/requirements.txt"), ("tf", "test/keras/requirements.txt"),
+          ("wheel", "bindings/wheel_requirements.txt")]
 
 
 def lines_of(path):

@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+import structure
+
 HERE = pathlib.Path(__file__).resolve()
 ROOT = HERE.parents[2]
 COPIED = ("cmake", "core", "ops", "horovod_cpp", "bindings", "runner", "examples", "test")
@@ -41,11 +43,8 @@ class StructureTest(unittest.TestCase):
                 folder.rmdir()
 
     def check(self):
-        """Returns (exit code, findings)."""
-        run = subprocess.run(
-            [sys.executable, str(HERE.parent / "structure.py"), str(self.root)],
-            capture_output=True, text=True, check=False)
-        return run.returncode, run.stdout
+        """Returns the findings, a line each."""
+        return "\n".join(structure.findings_of(self.root)[1])
 
     def plant(self, path, text):
         """Appends text to a file, which is made if it is not there."""
@@ -56,13 +55,23 @@ class StructureTest(unittest.TestCase):
             out.write(text)
 
     def assert_reported(self, *words):
-        code, findings = self.check()
-        self.assertEqual(code, 1, "nothing was reported")
+        findings = self.check()
         for word in words:
             self.assertIn(word, findings)
 
+    def run_script(self):
+        """Returns (exit code, findings)."""
+        run = subprocess.run([sys.executable, structure.__file__, str(self.root)],
+                             capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout
+
     def test_the_tree_as_it_is_has_no_findings(self):
-        self.assertEqual(self.check(), (0, ""))
+        self.assertEqual(self.run_script(), (0, ""))
+
+    def test_the_script_prints_findings_and_fails(self):
+        self.plant("utils/planted.txt", "x\n")
+        code, findings = self.run_script()
+        self.assertEqual((code, findings.strip()), (1, self.check()))
 
     def test_an_include_against_the_table_is_reported_with_its_line(self):
         self.plant("core/base/planted.cc", "\n#include \"core/ports/fence.h\"\n")
@@ -110,21 +119,22 @@ class StructureTest(unittest.TestCase):
                 self.setUp()
 
     def test_old_words_in_texts_for_people_are_reported(self):
-        for text in ("'x' is no device", "a frame that is none", "sent what is no message",
-                     "the farewell of rank 1"):
-            with self.subTest(text):
-                self.plant("runner/planted.cc", f'const char* text = "{text}";\n')
-                self.assert_reported("in a text for people")
-                self.plant("bindings/horovod_cpp/planted.py", f'TEXT = "{text}"\n')
-                self.assert_reported("bindings/horovod_cpp/planted.py:1")
+        texts = ("'x' is no device", "a frame that is none", "sent what is no message",
+                 "the farewell of rank 1")
+        for text in texts:
+            self.plant("runner/planted.cc", f'const char* text = "{text}";\n')
+            self.plant("bindings/horovod_cpp/planted.py", f'TEXT = "{text}"\n')
+        self.assert_reported("in a text for people", *(
+            f"{file}:{line}:" for file in ("runner/planted.cc", "bindings/horovod_cpp/planted.py")
+            for line in range(1, len(texts) + 1)))
 
     def test_words_that_are_gone_are_reported_anywhere(self):
-        for text in ("it waits for ever", "equal but for one", "kStrangers", "has the driver seat"):
-            with self.subTest(text):
-                self.plant("core/base/planted.h", f"// {text}\n")
-                self.assert_reported("core/base/planted.h:1")
-                self.plant("docs/planted.md", f"{text}\n")
-                self.assert_reported("docs/planted.md:1")
+        texts = ("it waits for ever", "equal but for one", "kStrangers", "has the driver seat")
+        for text in texts:
+            self.plant("core/base/planted.h", f"// {text}\n")
+            self.plant("docs/planted.md", f"{text}\n")
+        self.assert_reported(*(f"{file}:{line}:" for file in ("core/base/planted.h", "docs/planted.md")
+                               for line in range(1, len(texts) + 1)))
 
     def test_a_new_folder_at_the_top_is_reported(self):
         self.plant("utils/planted.txt", "x\n")
@@ -132,8 +142,7 @@ class StructureTest(unittest.TestCase):
 
     def test_what_pip_leaves_at_the_top_is_accepted(self):
         self.plant("horovod_cpp.egg-info/PKG-INFO", "x\n")
-        code, findings = self.check()
-        self.assertEqual(code, 0, findings)
+        self.assertEqual(self.check(), "")
 
     def test_a_source_folder_in_no_row_of_the_table_is_reported(self):
         self.plant("core/utils/planted.cc", "int planted;\n")
@@ -164,7 +173,7 @@ class StructureTest(unittest.TestCase):
     def test_tests_may_be_many(self):
         for number in range(41):
             self.plant(f"test/core/base/planted_{number}_test.cc", "int planted;\n")
-        self.assertEqual(self.check(), (0, ""))
+        self.assertEqual(self.check(), "")
 
     def test_a_comment_that_names_no_file_is_reported(self):
         self.plant("core/base/planted.cc", "int planted;  // see core/base/clock.h, base/gone.h.\n")
@@ -206,7 +215,7 @@ class StructureTest(unittest.TestCase):
         self.plant("core/base/planted.cc",
                    f"namespace hvd {{\nclass Planted {{\n{members}}};\n"
                    f"constexpr Row kRows[] = {{\n{rows}}};\n}}\n")
-        self.assertEqual(self.check(), (0, ""))
+        self.assertEqual(self.check(), "")
 
     def test_a_test_file_that_no_target_takes_is_reported(self):
         self.plant("test/planted/planted_test.cc", "int planted;\n")

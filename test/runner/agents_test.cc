@@ -29,8 +29,8 @@ class AgentsTest : public testing::Test {
   Agent& welcome(int number, Duration ahead, const std::string& boot) {
     std::array<int, 2> pair{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()), 0);
-    agents_.welcome({number, Connection(TcpDescriptor(pair[0]), {})}, Clock::now());
-    Agent& agent = ours_.emplace_back(Agent{Connection(TcpDescriptor(pair[1]), {}), ahead});
+    agents_.welcome({number, Connection(TcpDescriptor(pair[0]))}, Clock::now());
+    Agent& agent = ours_.emplace_back(Agent{Connection(TcpDescriptor(pair[1])), ahead});
     agent.connection.say(Hello{"host" + std::to_string(number), boot, 0, 0});
     return agent;
   }
@@ -45,7 +45,7 @@ class AgentsTest : public testing::Test {
   // What hvdrun has said since.
   std::vector<MessageType> listen(Agent& agent) {
     std::vector<MessageType> types;
-    agent.connection.receive();
+    agent.connection.read();
     while (const auto message = agent.connection.next()) {
       types.push_back(message->type);
       if (message->type != MessageType::kClockQuestion) continue;
@@ -135,7 +135,7 @@ TEST_F(AgentsTest, MayOnlySayMoreWhenTheirOutputWasTaken) {
   EXPECT_THAT(listen(agent), ElementsAre(MessageType::kClockQuestion));
   agents_.take_more();
   agents_.take_more();
-  agent.connection.receive();
+  agent.connection.read();
   for (const auto& [rank, bytes] : {std::pair(2, 7u), std::pair(3, 17u)}) {
     const auto message = agent.connection.next();
     ASSERT_TRUE(message.has_value());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -163,15 +164,28 @@ TEST(Agent, DoesNotTellItsKeyToWhoeverListens) {
   }));
   EXPECT_THAT(said, Not(HasSubstr(key.substr(0, 8))));
   // Nor does it do what a listener wants that cannot prove to be hvdrun.
-  Bytes stop;
-  append(stop, Stop{SIGKILL});
-  stop.resize(200);
-  EXPECT_GT(send(caller.get(), stop.data(), stop.size(), MSG_NOSIGNAL), 0);
+  Connection(TcpDescriptor(dup(caller.get()))).say(Stop{SIGKILL});
   const Result result = agent.finish();
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(result.err, HasSubstr("cannot reach hvdrun at 127.0.0.1:"));
   EXPECT_THAT(result.err, Not(HasSubstr(key)));
+}
+
+// What starts agents may keep hvdrun's standard input to itself.
+TEST(Agent, DoesNotWaitForeverForItsAddress) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo(folder.file("silent").c_str(), 0600), 0);
+  const std::vector<std::string> through = {"sh", "-c",
+                                            "exec \"$0\" \"$@\" 0<>" + folder.file("silent")};
+  Environment environment = current_environment();
+  Launch asked({"agent", "0"}, "", environment, through);
+  kill(asked.pid(), SIGTERM);
+  environment["HOROVOD_START_TIMEOUT"] = "1";
+  const Result result = Launch({"agent", "0"}, "", environment, through).finish();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("hvdrun's address did not come on standard input"));
+  asked.finish();
 }
 
 TEST(HvdrunAndAGoneHost, EndOnBothSides) {

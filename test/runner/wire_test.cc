@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "runner/link/connection.h"
 
 namespace hvd::runner {
 namespace {
@@ -10,33 +15,54 @@ TimePoint at(std::int64_t nanoseconds) {
   return TimePoint(std::chrono::nanoseconds(nanoseconds));
 }
 
-Bytes conversation() {
-  Bytes bytes;
-  append(bytes, Hello{"node1", "boot", 4711, 4712});
-  append(bytes, Output{Stream::kStderr, std::string("a\0b\n", 4)}, 7);
-  append(bytes, ProgramEnd{EndKind::kSignaled, 9, true, true, at(1234567890123), "/tmp/job"});
-  append(bytes, Stop{15});
-  append(bytes, Done{});
-  append(bytes, ClockAnswer{at(7), at(8)});
-  append(bytes, ClockQuestion{at(7)});
-  append(bytes, Taken{4711});
-  append(bytes, Signal{10});
-  append(bytes, Start{join(std::vector<std::string>{"a", "", "b c"}), "", "/tmp", false}, 3);
-  append(bytes, Flush{}, 4);
-  append(bytes, Flushed{}, 4);
+struct Pair {
+  Pair() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
+    raw = TcpDescriptor(ends[0]);
+    connection = Connection(TcpDescriptor(ends[1]));
+  }
+  void send(std::span<const std::byte> bytes) const {
+    std::string why;
+    EXPECT_EQ(write_some(raw.get(), bytes, why), bytes.size());
+  }
+
+  TcpDescriptor raw;
+  Connection connection;
+};
+
+Bytes bytes_of(const auto&... said) {
+  Pair pair;
+  (pair.connection.say(said.first, said.second), ...);
+  Bytes bytes(4096);
+  std::string why;
+  bytes.resize(read_some(pair.raw.get(), bytes, why).value());
   return bytes;
 }
 
-TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
+Bytes conversation() {
+  return bytes_of(
+      std::pair(Hello{"node1", "boot", 4711, 4712}, kNoRank),
+      std::pair(Output{Stream::kStderr, std::string("a\0b\n", 4)}, 7),
+      std::pair(ProgramEnd{EndKind::kSignaled, 9, true, true, at(1234567890123), "/tmp/job"},
+                kNoRank),
+      std::pair(Stop{15}, kNoRank), std::pair(Done{}, kNoRank),
+      std::pair(ClockAnswer{at(7), at(8)}, kNoRank), std::pair(ClockQuestion{at(7)}, kNoRank),
+      std::pair(Taken{4711}, kNoRank), std::pair(Signal{10}, kNoRank),
+      std::pair(Start{join(std::vector<std::string>{"a", "", "b c"}), "", "/tmp", false}, 3));
+}
+
+TEST(Connection, ReturnsWhatWasSentHoweverItIsCut) {
   const Bytes bytes = conversation();
   for (std::size_t step : {std::size_t{1}, std::size_t{3}, bytes.size()}) {
-    MessageReader reader;
+    Pair pair;
     std::vector<Message> messages;
     for (std::size_t at = 0; at < bytes.size(); at += step) {
-      reader.feed(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));
-      while (auto message = reader.next()) messages.push_back(std::move(*message));
+      pair.send(std::span(bytes).subspan(at, std::min(step, bytes.size() - at)));
+      EXPECT_TRUE(pair.connection.read());
+      while (auto message = pair.connection.next()) messages.push_back(std::move(*message));
     }
-    ASSERT_EQ(messages.size(), 12u);
+    ASSERT_EQ(messages.size(), 10u);
     const Hello hello = read<Hello>(messages[0]);
     EXPECT_EQ(hello.host, "node1");
     EXPECT_EQ(hello.boot, "boot");
@@ -67,33 +93,31 @@ TEST(MessageReader, ReturnsWhatWasSentHoweverItIsCut) {
     EXPECT_EQ(split_joined(run.environment), std::vector<std::string>{});
     EXPECT_EQ(run.folder, "/tmp");
     EXPECT_FALSE(run.on_terminal);
-    EXPECT_EQ(messages[10].type, MessageType::kFlush);
-    EXPECT_EQ(messages[11].type, MessageType::kFlushed);
   }
 }
 
-TEST(MessageReader, RefusesAnotherProtocol) {
-  MessageReader reader;
+TEST(Connection, RefusesAnotherProtocol) {
+  Pair pair;
   const std::string http = "GET / HTTP/1.1\r\n";
-  reader.feed(std::as_bytes(std::span(http)));
-  EXPECT_THROW(reader.next(), PeerLostError);
+  pair.send(std::as_bytes(std::span(http)));
+  pair.connection.read();
+  EXPECT_THROW(pair.connection.next(), PeerLostError);
 }
 
-TEST(MessageReader, RefusesAnUnknownType) {
-  Bytes bytes;
-  append(bytes, Stop{15});
+TEST(Connection, RefusesAnUnknownType) {
+  Bytes bytes = bytes_of(std::pair(Stop{15}, kNoRank));
   bytes[4] = std::byte{99};
-  MessageReader reader;
-  reader.feed(bytes);
-  EXPECT_THROW(reader.next(), PeerLostError);
+  Pair pair;
+  pair.send(bytes);
+  pair.connection.read();
+  EXPECT_THROW(pair.connection.next(), PeerLostError);
 }
 
 TEST(Messages, RefuseATruncatedOrOverlongPayload) {
-  Bytes bytes;
-  append(bytes, Hello{"node1", "boot", 4711, 4712});
-  MessageReader reader;
-  reader.feed(bytes);
-  Message message = *reader.next();
+  Pair pair;
+  pair.send(conversation());
+  pair.connection.read();
+  Message message = *pair.connection.next();
   message.payload.pop_back();
   EXPECT_THROW(read<Hello>(message), PeerLostError);
   message.payload.resize(message.payload.size() + 2);

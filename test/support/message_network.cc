@@ -13,13 +13,12 @@ class MessageNetwork::Posts final : public host::Messages {
 
   void send(Rank to, const host::MessageKey& key, std::span<const std::byte> data) override {
     const std::lock_guard lock(network_.mutex_);
-    add(network_.stream(rank_, to, key).sends, key, const_cast<std::byte*>(data.data()),
-        data.size());
+    add(network_.stream(rank_, to).sends, key, const_cast<std::byte*>(data.data()), data.size());
     posts_.back()->sent = true;
   }
   void receive(Rank from, const host::MessageKey& key, std::span<std::byte> data) override {
     const std::lock_guard lock(network_.mutex_);
-    add(network_.stream(from, rank_, key).receives, key, data.data(), data.size());
+    add(network_.stream(from, rank_).receives, key, data.data(), data.size());
   }
   bool arrived() override {
     network_.step();
@@ -111,7 +110,7 @@ MessageNetwork::MessageNetwork(int size, host::MessageLimits limits, std::size_t
       limits_(limits),
       step_bytes_(step_bytes),
       random_(seed),
-      streams_(static_cast<std::size_t>(2 * size * size)) {}
+      streams_(static_cast<std::size_t>(size * size)) {}
 
 std::shared_ptr<host::MessageLink> MessageNetwork::link(Rank rank) {
   return std::make_shared<Link>(*this, rank);

@@ -12,10 +12,9 @@
 namespace hvd::test {
 
 // N ranks in one process whose links are as strict as the port allows: what a rank sends to another
-// arrives in the order in which it was sent, and nothing of it that the other has not posted a
-// receive for: what stands behind that waits too. Notes and transfers have a stream of their own.
-// Moves when its links are called or step() is.
-// Thread-safe.
+// arrives in the order in which it was sent, notes and transfers too, and nothing of it that the
+// other has not posted a receive for: what stands behind that waits as well. Moves when its links
+// are called or step() is. Thread-safe.
 class MessageNetwork {
  public:
   // At most `step_bytes` move at a time, between two ranks drawn from `seed`.
@@ -49,9 +48,8 @@ class MessageNetwork {
     std::deque<Bytes> notes;  // that have arrived
   };
 
-  Stream& stream(Rank from, Rank to, const host::MessageKey& key = host::kTransferKey) {
-    const int kind = key == host::kTransferKey ? 1 : 0;
-    return streams_[static_cast<std::size_t>((from * size_ + to) * 2 + kind)];
+  Stream& stream(Rank from, Rank to) {
+    return streams_[static_cast<std::size_t>(from * size_ + to)];
   }
   bool move(Stream& stream);
 

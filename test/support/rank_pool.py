@@ -34,9 +34,11 @@ class RankPool:
             ranks = [self._listener.accept() for _ in range(np)]
         except TimeoutError:
             os.killpg(self._launcher.pid, signal.SIGKILL)
-            said = pathlib.Path(self._folder, "launcher").read_text(errors="replace")
-            raise RuntimeError(f"{command} did not start {np} ranks: {said}") from None
+            raise RuntimeError(f"{command} did not start {np} ranks: {self._said()}") from None
         self._ranks = dict(sorted((connection.recv(), connection) for connection in ranks))
+
+    def _said(self):
+        return pathlib.Path(self._folder, "launcher").read_text(errors="replace")
 
     def run(self, program, timeout):
         """(exit code, what the ranks printed, each line with the rank's label where there are several).
@@ -44,7 +46,11 @@ class RankPool:
         outputs = [program.with_suffix(f".rank{rank}") for rank in self._ranks]
         for connection, output in zip(self._ranks.values(), outputs, strict=True):
             output.write_bytes(b"")
-            connection.send((str(program), str(output)))
+            try:
+                connection.send((str(program), str(output)))
+            except OSError:
+                time.sleep(1)  # for the launcher to say why
+                return -signal.SIGKILL, f"a rank ended between two programs: {self._said()}"
         end = time.monotonic() + timeout
         code = 0
         waiting = list(self._ranks.values())

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import tempfile
 
+import pytest
 from rank_pool import run_in_pool
 
 
@@ -20,6 +21,10 @@ def hvdrun():
 
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+
+
+# Most programs do the same on any number of ranks, and twice as long on four.
+SIZES = pytest.mark.parametrize("np", [2, pytest.param(4, marks=pytest.mark.full)])
 
 
 class OwnOutputs:

@@ -82,9 +82,21 @@ make_torch_venv() {
       test/torch/requirements.txt
 }
 
-# make_tf_venv [VERSIONS]   build/tf with TensorFlow, which wants a new NumPy; build/tf-VERSIONS
+# make_tf_venv [VERSIONS]   build/tf with TensorFlow, Keras and the newest PyTorch; build/tf-VERSIONS
 make_tf_venv() {
-  make_environment "build/tf${1:+-$1}" "${1-test/locks/tf.txt}" test/tensorflow/requirements.txt
+  local folder=build/tf${1:+-$1}
+  make_environment "$folder" "${1-test/locks/tf.txt}" test/tensorflow/requirements.txt \
+    test/keras/requirements.txt && add_torch "$folder" 2.15.0
+}
+
+# add_torch ENVIRONMENT VERSION   PyTorch's wheel without the packages of CUDA that it asks for, which
+# are four times its size
+add_torch() {
+  local stamp=$1/torch.installed
+  [[ -e $stamp && $(<"$stamp") == "$2" ]] && return 0
+  echo "installing PyTorch $2 into $1"
+  pip_install "$1" --no-deps "torch==$2" &&
+    python3 test/support/cuda_stubs.py "$1"/lib/python3*/site-packages/torch && echo "$2" >"$stamp"
 }
 
 # install_package ENVIRONMENT...   this repository, with hvdrun; the first one has what builds it. It

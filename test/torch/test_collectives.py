@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from ranks import SIZES
 
 
 def test_every_call_over_one_rank_gives_its_input(world):
@@ -105,7 +106,7 @@ def test_elastic_names_say_what_is_missing():
         from horovod_cpp.torch import elastic  # noqa: F401
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_reductions_are_exact_for_every_dtype(ranks, np):
     ranks.check("""
 dtypes = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
@@ -180,7 +181,7 @@ assert hvd.allgather_object("x" * rank) == ["x" * other for other in range(size)
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_layouts_that_are_not_dense_are_read_as_they_look(ranks, np):
     ranks.check("""
 base = torch.arange(24.0).view(4, 6) * (rank + 1)
@@ -203,7 +204,7 @@ assert base[1].tolist() == [total * value for value in range(6, 12)] and base[0,
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_grouped_calls_run_as_one(ranks, np):
     ranks.check("""
 tensors = [torch.full((3,), float(rank)), torch.full((2, 2), rank), torch.ones(0),
@@ -252,7 +253,7 @@ assert hvd.allreduce(torch.ones(2), name="half").tolist() == [1.0, 1.0]
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_ranks_that_disagree_get_one_error_and_go_on(ranks, np):
     ranks.check("""
 odd = rank % 2  # the error names two ranks of one kind each

@@ -14,9 +14,10 @@ DIGITS = pathlib.Path(os.environ.get("HVD_DIGITS", "build/data/digits")).resolve
 
 
 @pytest.mark.parametrize("np, options, accuracy", [
-    (1, ["--data", DIGITS], 0.9), (2, ["--data", DIGITS], 0.9),
-    (2, ["--fp16-allreduce", "--gradient-predivide-factor", 2.0], 0.95), (2, ["--use-adasum"], 0.95)],
-    ids=["one-rank", "digits", "fp16", "adasum"])
+    pytest.param(1, ["--data", DIGITS], 0.9, id="one-rank", marks=pytest.mark.full),
+    pytest.param(2, ["--data", DIGITS], 0.9, id="digits"),
+    pytest.param(2, ["--fp16-allreduce", "--gradient-predivide-factor", 2.0], 0.95, id="fp16", marks=pytest.mark.full),
+    pytest.param(2, ["--use-adasum"], 0.95, id="adasum")])
 def test_the_usual_script_trains(ranks, examples, np, options, accuracy):
     done = ranks.launch([examples / "torch_mnist.py", *options], np)
     assert done.returncode == 0, done.stdout

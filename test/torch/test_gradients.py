@@ -1,9 +1,10 @@
 """Gradients of collectives: those of Horovod."""
 
 import pytest
+from ranks import SIZES
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_gradients_of_every_call(ranks, np):
     ranks.check("""
 def gradient(call, x, factors=None):
@@ -67,7 +68,7 @@ assert a.grad.tolist() == [1.0, 1.0]
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_gradients_of_gradients_and_what_has_none(ranks, np):
     ranks.check("""
 x = torch.full((3,), rank + 1.0, requires_grad=True)
@@ -97,7 +98,7 @@ with torch.inference_mode():
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_compression_and_sparse_tensors(ranks, np):
     ranks.check("""
 total = sum(range(1, size + 1))

@@ -2,6 +2,7 @@
 
 import pytest
 from order import ORDER
+from ranks import SIZES
 
 MODEL = """
 def make_model(seed=3):
@@ -46,7 +47,7 @@ def follows(make, tolerance=1e-9, zero={}, **options):
 """
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_ranks_with_parts_of_the_batch_follow_one_rank(ranks, np):
     ranks.check(MODEL + """
 sgd = lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)
@@ -101,7 +102,7 @@ assert weight.grad.data_ptr() == place and (view == 100.0).all()
 del optimizer
 weight.grad = None
 (weight * rank).sum().backward()  # without hooks now
-assert (weight.grad == rank).all()
+assert (weight.grad == rank).all() and not weight._backward_hooks
 hvd.shutdown()
 view[:] = 3
 assert (view == 3).all()
@@ -207,7 +208,7 @@ for seen in (lambda x: x.conj(), lambda x: x.t(), lambda x: x[:1].expand(3, 3), 
 """)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_accumulation_partial_windows_and_further_passes(ranks, np):
     ranks.check("""
 late = (size - 1) / 2  # the mean of the ranks' numbers
@@ -459,7 +460,7 @@ assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == 2
 """)
 
 
-@pytest.mark.parametrize("np, windows", [(2, 1), (2, 2), (4, 1)])
+@pytest.mark.parametrize("np, windows", [(2, 1), (2, 2), pytest.param(4, 1, marks=pytest.mark.full)])
 def test_ranks_that_are_set_up_differently_get_one_error(ranks, np, windows):
     ranks.check(f"windows = {windows}" + """
 def differ(match, names=("weight", "bias"), **options):
@@ -489,7 +490,7 @@ assert weight.tolist() == [-(size + 1) / 2] * 2
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_parameters_that_freeze_thaw_come_later_or_are_not_used(ranks, np):
     ranks.check("""
 mean = (size + 1) / 2  # of the ranks' gradients
@@ -537,7 +538,7 @@ for round in range(3):
 """.replace("mean =", "import torch.utils.checkpoint\nmean =", 1), np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_sparse_gradients(ranks, np):
     ranks.check("""
 def make(**options):
@@ -781,7 +782,7 @@ def goes_on_alike(original, copied, shared=True):
 """
 
 
-@pytest.mark.parametrize("np", [1, 2])
+@pytest.mark.parametrize("np", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_copied_and_loaded_optimizers_reduce(ranks, np):
     ranks.check(COPIES + """
 for copied in (copy.deepcopy, unpickled, saved_and_loaded, lambda x: copy.deepcopy(unpickled(x))):
@@ -881,7 +882,7 @@ def backward(fails=False):
 """
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_exceptions_in_hooks(ranks, np):
     ranks.check(TWO_PARAMETERS + """
 for round in range(3):

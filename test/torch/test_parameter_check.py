@@ -1,6 +1,7 @@
 """The warning about parameters that were not broadcast; each program covers one subject."""
 
 import pytest
+from ranks import SIZES
 
 # step() is the first one of two layers, whose ranks start alike or not.
 PROGRAM = """
@@ -28,7 +29,7 @@ def told():
 """
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_a_forgotten_broadcast_is_one_warning_on_the_first_rank(ranks, np):
     ranks.check(PROGRAM + """
 for options in ({}, {"op": hvd.Adasum}, {"groups": 1}, {"compression": hvd.Compression.fp16}):

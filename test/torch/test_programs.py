@@ -1,9 +1,10 @@
 """Programs on which data-parallel training is known to hang or to compute something else."""
 
 import pytest
+from ranks import SIZES
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_two_models_train_against_each_other(ranks, np):
     ranks.check("""
 def trained(wrap, share):
@@ -30,7 +31,7 @@ assert all(torch.allclose(a, b, atol=1e-9) for a, b in zip(alone, mine))
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_layers_are_used_in_an_order_that_depends_on_the_rank(ranks, np):
     ranks.check("""
 layers = torch.nn.ModuleList([torch.nn.Linear(2, 2, bias=False) for _ in range(size)]).double()

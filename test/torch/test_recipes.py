@@ -3,6 +3,7 @@ modules."""
 
 import pytest
 import torch
+from ranks import SIZES
 
 MODEL = """
 def make_model(dtype=torch.float64):
@@ -75,7 +76,7 @@ def test_a_model_in_distributed_data_parallel_is_refused_before_it_trains(tmp_pa
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_scaled_losses_and_clipping_in_the_usual_order(ranks, np):
     ranks.check(SCALER + """
 limit = 0.7
@@ -151,7 +152,7 @@ assert fused._step_supports_amp_scaling is True
 """)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_gradients_of_half_types_beside_others(ranks, np):
     ranks.check("""
 class Fill(torch.autograd.Function):

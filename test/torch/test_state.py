@@ -1,9 +1,10 @@
 """Parameters and the state of optimizers, from one rank to the others."""
 
 import pytest
+from ranks import SIZES
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_parameters_of_the_root_everywhere(ranks, np):
     ranks.check("""
 torch.manual_seed(rank)
@@ -48,7 +49,7 @@ assert hvd.allreduce(torch.ones(1), op=hvd.Sum)[0] == size
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_state_of_every_optimizer_without_side_effects(ranks, np):
     ranks.check("""
 import copy

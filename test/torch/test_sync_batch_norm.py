@@ -1,9 +1,9 @@
 """SyncBatchNorm against PyTorch's BatchNorm on the joined batch."""
 
-import pytest
+from ranks import SIZES
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_statistics_values_and_gradients_are_those_of_the_joined_batch(ranks, np):
     ranks.check("""
 import copy
@@ -50,7 +50,7 @@ for kind, shape in ((torch.nn.BatchNorm1d, (4,)), (torch.nn.BatchNorm1d, (4, 3))
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@SIZES
 def test_models_train_with_unique_names(ranks, np):
     ranks.check("""
 torch.manual_seed(1)

@@ -38,32 +38,52 @@ for start in (hvd.init, hvd.init, lambda: dist.init_process_group("horovod_cpp")
 """
 
 
-def parameters_of(folder, name, ranks_of):
-    """What the ranks print. `ranks_of`: how many run on each host."""
-    program = folder / "program.py"
-    program.write_text(PROGRAM)
-    environment = {**os.environ, "HOROVOD_DETERMINISTIC": "1", "OMP_NUM_THREADS": "1"}
+def torchrun(folder, name, ranks_of, *program, **variables):
+    """What the ranks print, which end well. `ranks_of`: how many run on each host."""
+    environment = {**os.environ, "HOROVOD_DETERMINISTIC": "1", "OMP_NUM_THREADS": "1", **variables}
     started = [subprocess.Popen(
         ["bash", TOOL, "on", name, host, sys.executable, "-m", "torch.distributed.run",
          "--nnodes", str(len(ranks_of)), "--node_rank", str(node), "--nproc_per_node", str(ranks_of[host]),
-         "--master_addr", f"{name}-a", "--master_port", "29511", *PLAIN_OUTPUT, program], text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) for node, host in enumerate(ranks_of)]
+         "--master_addr", f"{name}-a", "--master_port", "29511", *PLAIN_OUTPUT, *program], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, cwd=folder)
+        for node, host in enumerate(ranks_of)]
     outputs = [process.communicate(timeout=120)[0] for process in started]
-    parameters = re.findall(r"parameters (\w{64})", "".join(outputs))
-    assert len(parameters) == 3 * sum(ranks_of.values()), outputs
+    assert not any(process.returncode for process in started), outputs
+    return "".join(outputs)
+
+
+def parameters_of(folder, name, ranks_of):
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    output = torchrun(folder, name, ranks_of, program)
+    parameters = re.findall(r"parameters (\w{64})", output)
+    assert len(parameters) == 3 * sum(ranks_of.values()), output
     return set(parameters)
 
 
-def test_training_over_two_hosts_by_torchruns_store_has_the_bits_of_one_host(tmp_path):
+@pytest.fixture
+def two_hosts():
+    """Their name."""
     name = f"hvdt{os.getpid() % 10000:04}"
     made = subprocess.run(["bash", TOOL, "make", name, "2"], text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
     if made.returncode == 77:
         pytest.skip(made.stdout.strip())
     assert made.returncode == 0, made.stdout
-    try:
-        together = parameters_of(tmp_path, name, {"a": 4})
-        assert len(together) == 1
-        assert parameters_of(tmp_path, name, {"a": 2, "b": 2}) == together
-    finally:
-        subprocess.run(["bash", TOOL, "remove", name], check=True)
+    yield name
+    subprocess.run(["bash", TOOL, "remove", name], check=True)
+
+
+def test_training_over_two_hosts_by_torchruns_store_has_the_bits_of_one_host(two_hosts, tmp_path):
+    together = parameters_of(tmp_path, two_hosts, {"a": 4})
+    assert len(together) == 1
+    assert parameters_of(tmp_path, two_hosts, {"a": 2, "b": 2}) == together
+
+
+@pytest.mark.full
+def test_the_cifar_example_on_two_hosts_ends_with_equal_parameters(two_hosts, tmp_path):
+    """That in C++, which does not know torchrun's store."""
+    torchrun(tmp_path, two_hosts, {"a": 1, "b": 1}, "--no_python", f"{os.environ['HVD_BUILD']}/examples/cifar_vgg11",
+             "--synthetic", "--examples", "16", "--batch-size", "8", "--steps", "2", "--sync-bn", "--history", "",
+             "--checkpoint", "vgg.safetensors", "--save-per-rank", HVD_RENDEZVOUS=f"tcp://{two_hosts}-a:29400")
+    assert len({(tmp_path / f"vgg.rank{rank}.safetensors").read_bytes() for rank in range(2)}) == 1

@@ -1,7 +1,6 @@
 """A program that calls ranks: its event loop, and what becomes of calls."""
 
 import contextlib
-import dataclasses
 import functools
 import os
 import secrets
@@ -11,65 +10,22 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from horovod_cpp.cluster.event_loop import READ, EventLoop
 from horovod_cpp.cluster.output import Printer
+from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker
 from horovod_cpp.cluster.wire import Channel
 
 _AFTER_FAILURE = 1.0  # seconds that the other ranks may go on after one failed
 
 
-@dataclasses.dataclass
-class Outcome:
-    """What became of a call on one rank."""
-
-    kind: str  # "result", "failure", "ended" (the process did)
-    value: Any  # bytes; what worker._describe() tells; how it ended, as text
-    running: bool = False  # the rank's engine can go on
-    untouched: bool = False  # it was not used in the call
-    memory: int = 0  # bytes that the rank takes
-    stopped: bool = False  # we asked for it: an interrupt, a time limit, another rank's failure
-    at: float = dataclasses.field(default_factory=time.monotonic)
-
-    def is_consequence(self) -> bool:
-        """Whether something else than this rank began the trouble."""
-        return self.stopped or (self.kind == "failure" and bool(self.value["lost_others"]))
-
-
-def first_failure(outcomes: Mapping[int, Outcome]) -> int | None:
-    """The rank that began the trouble, of Outcomes by rank; None if there was none."""
-    failed = sorted((outcome.at, rank) for rank, outcome in outcomes.items()
-                    if outcome.kind != "result")
-    first = [rank for _, rank in failed if not outcomes[rank].is_consequence()]
-    return next(iter([*first, *(rank for _, rank in failed)]), None)
-
-
-class CalledRank:
-    """One rank as its caller sees it. For the thread that runs the event loop."""
-
-    def __init__(self, rank: int) -> None:
-        self.rank = rank
-        self.channel: Channel | None = None  # while it is connected
-        self.pid: int | None = None  # on its host
-        self.is_ready = False  # for calls
-        self.is_busy = False
-        self.outcome: Outcome | None = None  # of the last call
-
-    def finish(self, outcome: Outcome) -> None:
-        self.outcome, self.is_busy = outcome, False
-
-
-_Rank = TypeVar("_Rank", bound=CalledRank)
-
-
-class CallerLoop(EventLoop, Generic[_Rank]):
+class CallerLoop(EventLoop):
     """Connections of ranks, what they print, and Ctrl-C. It runs in the thread that calls.
 
     Args:
         size: number of ranks.
-        variables: that the ranks set when Python runs already.
         display: ranks show what they display; needs IPython.
 
     Attributes:
@@ -79,15 +35,13 @@ class CallerLoop(EventLoop, Generic[_Rank]):
         engines_run: the ranks have joined one job, in which another call can be made.
     """
 
-    def __init__(self, size: int, printer: Printer, variables: Mapping[str, str],
-                 display: bool) -> None:
+    def __init__(self, size: int, printer: Printer, display: bool) -> None:
         super().__init__()
         self.size = size
-        self.workers: list[_Rank | None] = [None] * size
+        self.workers: list[PoolWorker | None] = [None] * size
         self.printer = printer
         self.interrupted = False
         self.engines_run = False
-        self._variables = variables
         self._display = display
         self.key = secrets.token_bytes(32)
         self._wake, self._waker = socket.socketpair()
@@ -155,19 +109,18 @@ class CallerLoop(EventLoop, Generic[_Rank]):
                 worker = self.worker(rank)
                 worker.channel, worker.pid = channel, pid
                 self.selector.modify(channel, READ, functools.partial(self.read_messages, worker))
-                self.send(channel,
-                          ("setup", sys.path, sys.argv, self._variables, self._display))
+                self.send(channel, ("setup", sys.path, sys.argv, self._display))
                 return  # what follows is not for this handler
         except (EOFError, OSError):
             self.selector.unregister(channel)
             channel.close()
 
-    def worker(self, rank: int) -> _Rank:
+    def worker(self, rank: int) -> PoolWorker:
         worker = self.workers[rank]
         assert worker is not None  # it was started
         return worker
 
-    def close_channel(self, worker: _Rank) -> None:
+    def close_channel(self, worker: PoolWorker) -> None:
         if worker.channel is not None:
             self.selector.unregister(worker.channel)
             worker.channel.close()
@@ -175,34 +128,44 @@ class CallerLoop(EventLoop, Generic[_Rank]):
 
     # -- what they say
 
-    def read_messages(self, worker: _Rank, _: object = None) -> None:
+    def read_messages(self, worker: PoolWorker, _: object = None) -> None:
         assert worker.channel is not None  # it is readable
         self.receive(worker.channel, functools.partial(self.on_message, worker),
                      functools.partial(self.on_lost, worker))
 
-    def on_message(self, worker: _Rank, kind: str, content: list[Any]) -> None:
-        if kind == "begun" or self.printer.take(worker.rank, kind, content):
+    def on_message(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
+        written, *content = content
+        if kind == "begun":
+            worker.has_begun()
             return
-        if worker.is_ready:
-            worker.finish(Outcome(*content))
-        elif content[0] == "result":  # of "setup"
-            worker.is_ready = True
-        else:
-            self.on_failed_setup(worker, content[1]["traceback"])
+        worker.defer(written, kind, content)
+        self.take_due(worker)
 
-    def on_failed_setup(self, worker: _Rank, traceback: str) -> None:
-        """The rank cannot be called."""
-        raise NotImplementedError
+    def take_due(self, worker: PoolWorker) -> None:
+        """What a rank said, once all that it wrote before that is here."""
+        for kind, content in worker.due_messages():
+            if kind == "dropped":
+                worker.is_dropping = False
+            elif self.printer.take(worker.rank, kind, content):
+                pass
+            elif worker.is_ready:
+                worker.finish(Outcome(*content))
+            elif content[0] == "result":  # of "setup"
+                worker.is_ready = True
+            else:  # the rank cannot be called
+                self.printer.feed(worker.rank, "stderr", content[1]["traceback"].encode())
+                worker.kill()
 
-    def on_lost(self, worker: _Rank, error: Exception) -> None:
+    def on_lost(self, worker: PoolWorker, error: Exception) -> None:
         """The connection of a rank has ended or is broken."""
         raise NotImplementedError
 
     def last_words(self, rank: int) -> str:
         """The last lines that a rank printed, to be put behind what became of it."""
-        raise NotImplementedError
+        tail = self.printer.tail(rank)
+        return f"; its last lines:\n{tail}" if tail else ""
 
-    def serve_call(self, workers: Sequence[_Rank], timeout: float | None) -> bool:
+    def serve_call(self, workers: Sequence[PoolWorker], timeout: float | None) -> bool:
         """Until all of these have an outcome, a second has passed since one failed, Ctrl-C or the
         end of the time. Returns whether all have one."""
         def over() -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from horovod_cpp import _native, pickling
-from horovod_cpp.cluster.caller_loop import CallerLoop, Outcome, first_failure
+from horovod_cpp.cluster.caller_loop import CallerLoop
 from horovod_cpp.cluster.output import StreamView
+from horovod_cpp.cluster.pool_worker import Outcome, first_failure
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -129,7 +130,7 @@ def setting(name: str, env: Mapping[str, str] | None = None) -> str:
     return next(row["value"] for row in _native.config() if row["name"] == name)
 
 
-def failure_of(job: CallerLoop[Any], outcomes: Mapping[int, Outcome], timeout: float | None = None,
+def failure_of(job: CallerLoop, outcomes: Mapping[int, Outcome], timeout: float | None = None,
                alive_after: bool = True) -> BaseException | None:
     """The exception that says what went wrong in a call; None when all ranks have a result.
 

@@ -12,11 +12,10 @@ from typing import Any
 
 from horovod_cpp import _native, pickling
 from horovod_cpp.cluster import calls
-from horovod_cpp.cluster.caller_loop import Outcome
-from horovod_cpp.cluster.hosts import Words, number_of_ranks, other_hosts, slots_of
+from horovod_cpp.cluster.hosts import Hosts, Words, number_of_ranks, slots_of
 from horovod_cpp.cluster.output import Printer
 from horovod_cpp.cluster.pool import Pool
-from horovod_cpp.cluster.pool_worker import PoolWorker
+from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker
 
 _Result = typing.TypeVar("_Result")
 
@@ -78,7 +77,7 @@ class Cluster:
         InvalidArgumentError: ``np`` is less than 1 or more than the slots of the hosts, a part of
             ``hosts`` is malformed, ``start_timeout`` is not positive, or this process is itself a
             rank.
-        UnsupportedError: HOROVOD_CONTROLLER is "mpi".
+        UnsupportedError: HOROVOD_CONTROLLER is "mpi", or hvdrun is missing.
         RankError: a rank did not start.
     """
 
@@ -95,8 +94,8 @@ class Cluster:
                 "hvd.run(..., use_mpi=True)")
         limit = calls.start_limit(start_timeout, env)
         view, display = calls.view_here()
-        self._pool = Pool(np, Printer(view, range(np)), env, executable, limit, display=display,
-                          hosts=other_hosts(slots, np, launcher))
+        self._pool = Pool(Hosts(np, slots, launcher), Printer(view, range(np)), env, executable,
+                          limit, display=display)
         self._turn = _Turn(self._pool)
         self._finalizer = weakref.finalize(self, _close, self._pool, self._turn)
         try:
@@ -320,7 +319,7 @@ def _tell_of(lost: Mapping[int, str]) -> None:
 
 
 def _status(rank: int, worker: PoolWorker | None, pool: Pool) -> WorkerStatus:
-    host = pool.hosts.by_rank()[rank] if pool.hosts else None
+    host = pool.hosts.by_rank[rank]
     if worker is None:
         return WorkerStatus(rank, None, pool.lost.get(rank, "gone"), 0, 0, host)
     state = "starting" if not worker.is_ready else "busy" if worker.is_busy else "idle"

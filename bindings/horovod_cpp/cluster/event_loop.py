@@ -35,8 +35,8 @@ class EventLoop:
             left = max(0.0, due - time.monotonic())
             timeout = left if timeout is None else min(timeout, left)
         events = self.selector.select(None if timeout is None else min(timeout, _LONGEST_WAIT))
-        # The end of a process (a number) first: what the others say is a consequence.
-        for key, mask in sorted(events, key=lambda event: not isinstance(event[0].fileobj, int)):
+        # The end of a rank, which hvdrun says, first: what the others say is a consequence.
+        for key, mask in sorted(events, key=lambda event: isinstance(event[0].fileobj, Channel)):
             self._dispatch(key, mask)
         if due is not None and time.monotonic() >= due:
             self._look_at_what_is_due()

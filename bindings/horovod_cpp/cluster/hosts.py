@@ -1,6 +1,5 @@
 """The machines that hvd.run and hvd.Cluster are given."""
 
-import dataclasses
 import os
 import pathlib
 import socket
@@ -61,41 +60,44 @@ def names_in(names: Words) -> list[str]:
     return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
 
 
-@dataclasses.dataclass(frozen=True)
 class Hosts:
-    """Machines other than this one, perhaps with this one.
+    """Where ranks run, and how hvdrun starts them.
 
     Args:
-        words: for hvdrun's -H.
-        options: words for hvdrun.
+        np: number of ranks.
+        slots: ranks that each machine may have; none: this machine.
+        launcher: how hvdrun starts agents on other machines; None: with ssh.
         interfaces: through which they reach this one; none: all.
+        use_mpi: mpirun starts the agents.
+        options: further words for hvdrun.
     """
 
-    words: str
-    options: Sequence[str]
-    interfaces: Sequence[str] = ()
+    def __init__(self, np: int, slots: Mapping[str, int], launcher: str | None = None,
+                 interfaces: Sequence[str] = (), use_mpi: bool = False,
+                 options: Sequence[str] = ()) -> None:
+        self.np = np
+        self.interfaces = interfaces
+        self.use_mpi = use_mpi
+        self.are_remote = not all(map(_is_local, slots))
+        if not self.are_remote:
+            slots = {"localhost": np}
+        self.words = ",".join(f"{host}:{number}" for host, number in slots.items())  # for -H
+        names = [host if self.are_remote else None for host, number in slots.items()
+                 for _ in range(number)]
+        self.by_rank = names[:np]  # None: this machine
+        self._launcher = launcher or "ssh"
+        self._options = options
 
-    def by_rank(self) -> list[str]:
-        parts = (part.rpartition(":") for part in self.words.split(","))
-        return [host for host, _, slots in parts for _ in range(int(slots))]
-
-
-def other_hosts(slots: Mapping[str, int], np: int, launcher: str | None,
-                interfaces: Sequence[str] = (), options: Sequence[str] = ()) -> Hosts | None:
-    """None: all ranks are to run on this machine."""
-    if all(map(_is_local, slots)):
-        return None
-    words = words_of(slots)
-    chosen = ["--network-interfaces", ",".join(interfaces)] if interfaces else []
-    return Hosts(words, ["-np", str(np), "-H", words, "--launcher", launcher or "ssh", *chosen,
-                         *options], interfaces)
+    def options(self) -> list[str]:
+        """Words for hvdrun."""
+        words = ["-np", str(self.np), "-H", self.words, "--mpi" if self.use_mpi else "--gloo"]
+        if self.are_remote and not self.use_mpi:
+            words += ["--launcher", self._launcher]
+        if self.interfaces and (self.are_remote or self.use_mpi):
+            words += ["--network-interfaces", ",".join(self.interfaces)]
+        return [*words, *self._options]
 
 
 def _is_local(host: str) -> bool:
     name = socket.gethostname()
     return host in ("localhost", name, name.partition(".")[0]) or host.startswith("127.")
-
-
-def words_of(slots: Mapping[str, int]) -> str:
-    """For hvdrun's -H."""
-    return ",".join(f"{host}:{number}" for host, number in slots.items())

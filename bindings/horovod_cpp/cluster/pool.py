@@ -1,22 +1,24 @@
 """The processes of some ranks, for hvd.run and hvd.Cluster."""
 
 import contextlib
-import functools
 import os
 import secrets
+import select
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from horovod_cpp.cluster.caller_loop import CallerLoop, Outcome, first_failure
+from horovod_cpp.cluster.caller_loop import CallerLoop
 from horovod_cpp.cluster.calls import RankError
 from horovod_cpp.cluster.event_loop import READ
 from horovod_cpp.cluster.hosts import Hosts
 from horovod_cpp.cluster.listener import own_addresses
-from horovod_cpp.cluster.output import Printer, SilentView
-from horovod_cpp.cluster.pool_worker import ADDRESS, KEY, MARK, LocalWorker, PoolWorker, new_mark
-from horovod_cpp.cluster.relay import DONE, END, FLUSHED, OUTPUT, HostedWorker, Relay, output_in
+from horovod_cpp.cluster.output import Printer, SilentView, write_text
+from horovod_cpp.cluster.pool_worker import Outcome, PoolWorker, first_failure
+from horovod_cpp.cluster.relay import DONE, END, OUTPUT, Relay, output_in
 from horovod_cpp.cluster.wire import BrokenMessage
+from horovod_cpp.cluster.worker import ADDRESS, KEY
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _ENDING = 2.0  # seconds between a rank's last word and its end
@@ -25,22 +27,21 @@ _UNANSWERED = 10.0  # seconds that a host may take to kill a rank, before it is 
 _DROPPING = 0.5  # seconds that a call waits for ranks that leave a job
 
 
-class Pool(CallerLoop[PoolWorker]):
-    """Starts ``size`` workers and calls them. One thread at a time; only kill() is for any thread.
+class Pool(CallerLoop):
+    """Has hvdrun start workers, and calls them. One thread at a time; only kill() is for any thread.
 
     A worker that ends is missing until ready() has started another one in its place.
 
     Args:
         printer: shows what workers print and display.
         initialise: workers call hvd.init() before they get calls.
-        hosts: where they run; None: on this machine.
+        hosts: where they run, and how many.
     """
 
-    def __init__(self, size: int, printer: Printer, env: Mapping[str, str] | None = None,
+    def __init__(self, hosts: Hosts, printer: Printer, env: Mapping[str, str] | None = None,
                  executable: str | None = None, start_timeout: float = 60.0,
-                 initialise: bool = True, display: bool = False,
-                 hosts: Hosts | None = None) -> None:
-        super().__init__(size, printer, {}, display)
+                 initialise: bool = True, display: bool = False) -> None:
+        super().__init__(hosts.np, printer, display)
         self.lost: dict[int, str] = {}  # rank -> how its worker ended, outside of a call
         self.closed = False
         self.closing = False  # set by any thread: no more workers
@@ -81,7 +82,7 @@ class Pool(CallerLoop[PoolWorker]):
                 f"rank {rank} {self.lost.pop(rank)} when it started{self.last_words(rank)}", rank)
         if starting():
             late = [worker.rank for worker in self.workers if worker and not worker.is_ready]
-            places = f" on hosts {self.hosts.words}" if self.hosts else ""
+            places = f" on hosts {self.hosts.words}" if self.hosts.are_remote else ""
             raise RankError(f"ranks {late} have not started{places} within "
                             f"{self._start_timeout:g} s")
         self.close_listener()
@@ -97,34 +98,22 @@ class Pool(CallerLoop[PoolWorker]):
         if self.closing:
             raise RankError("the cluster was closed during the call")
         self._launch_error = ""
-        addresses = own_addresses(self.hosts.interfaces) if self.hosts else ()
-        meeting = {ADDRESS: self.listen(self.key, addresses, self.size), KEY: self.key.hex(),
-                   **self._rendezvous()}
-        start = self._start_hosted if self.hosts else self._start_local
+        addresses = own_addresses(self.hosts.interfaces) if self.hosts.are_remote else ()
+        variables = {**(self._env or {}), ADDRESS: self.listen(self.key, addresses, self.size),
+                     KEY: self.key.hex(), **self._rendezvous()}
+        if self._relay is None:
+            self._relay = Relay(self.hosts.options(), self._executable)
+            self.selector.register(self._relay, READ, self._on_relay)
         for rank in missing:
             self.lost.pop(rank, None)
-            self.workers[rank] = start(rank, meeting)
-
-    def _start_local(self, rank: int, meeting: Mapping[str, str]) -> PoolWorker:
-        worker = LocalWorker(rank, self.size, meeting, self._env, self._executable)
-        self.selector.register(worker.pidfd, READ, functools.partial(self._on_end, worker))
-        for name, stream in worker.streams.items():
-            self.selector.register(stream, READ, functools.partial(self._on_output, worker, name))
-        return worker
-
-    def _start_hosted(self, rank: int, meeting: Mapping[str, str]) -> PoolWorker:
-        assert self.hosts is not None  # for mypy
-        if self._relay is None:
-            self._relay = Relay(self.hosts.options, self.hosts.by_rank(), self._executable)
-            self.selector.register(self._relay, READ, self._on_relay)
-        variables = {**(self._env or {}), **meeting, MARK: new_mark()}
-        return HostedWorker(rank, self._relay, variables, self._on_relay)
+            self.workers[rank] = PoolWorker(rank, self._relay, self.hosts.by_rank[rank])
+            self._relay.start(rank, variables)
 
     def _rendezvous(self) -> dict[str, str]:
-        """Where the engines of one session meet, and nobody else. hvdrun knows the place on its
-        hosts."""
+        """Where the engines of one session meet, and nobody else. hvdrun knows the place of
+        several hosts."""
         key = {"HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
-        if self.hosts:
+        if self.hosts.are_remote or self.hosts.use_mpi:
             return key
         return {"HVD_RENDEZVOUS": f"unix:hvd-{self._owner}-{secrets.token_hex(16)}", **key}
 
@@ -163,10 +152,6 @@ class Pool(CallerLoop[PoolWorker]):
                        for outcome in outcomes.values()):
                 self._drop_engines()
         return outcomes
-
-    def last_words(self, rank: int) -> str:
-        tail = self.printer.tail(rank)
-        return f"; its last lines:\n{tail}" if tail else ""
 
     def _wait(self, workers: Sequence[PoolWorker], timeout: float | None) -> None:
         if self.serve_call(workers, timeout):
@@ -214,58 +199,55 @@ class Pool(CallerLoop[PoolWorker]):
         self.close_channel(worker)
         if isinstance(error, BrokenMessage):
             worker.end = str(error)
-        elif not worker.ends_within(_ENDING):
+        elif not self._ends(worker):
             worker.end = "closed its connection to the caller"
         worker.kill()
 
-    def on_message(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
-        if worker.defers(kind, content):
-            return
-        self._drain(worker)
-        self._take(worker, kind, content)
-
-    def _take(self, worker: PoolWorker, kind: str, content: list[Any]) -> None:
-        if kind == "begun":
-            worker.has_begun()
-        elif kind == "dropped":
-            worker.is_dropping = False
-        else:
-            super().on_message(worker, kind, content)
-
-    def on_failed_setup(self, worker: PoolWorker, traceback: str) -> None:
-        self.printer.feed(worker.rank, "stderr", traceback.encode())
-        worker.kill()
+    def _ends(self, worker: PoolWorker) -> bool:
+        """Whether it does so soon: hvdrun may be about to say how."""
+        deadline = time.monotonic() + _ENDING
+        while not worker.is_over and self._relay is not None and time.monotonic() < deadline:
+            select.select([self._relay], [], [], max(deadline - time.monotonic(), 0))
+            self._on_relay(self._relay)
+        return worker.is_over
 
     def _on_relay(self, relay: Relay) -> None:
         try:
             for kind, rank, payload in relay.receive():
-                worker = self.workers[rank]
-                if isinstance(worker, HostedWorker):  # else it was given up
+                if rank < 0:
+                    self._show_of_hvdrun(*output_in(payload))
+                elif (worker := self.workers[rank]) is not None:  # else it was given up
                     self._on_relayed(worker, kind, payload)
         except EOFError:
             self._drop_relay()
 
-    def _on_relayed(self, worker: HostedWorker, kind: int, payload: bytes) -> None:
+    def _on_relayed(self, worker: PoolWorker, kind: int, payload: bytes) -> None:
         if kind == OUTPUT:
-            self.printer.feed(worker.rank, *output_in(payload))
+            stream, data = output_in(payload)
+            worker.note_output(len(data))
+            self.printer.feed(worker.rank, stream, data)
+            self.take_due(worker)
         elif kind == END:
-            worker.note_end(payload)
+            worker.end_is(worker.relay.end_in(payload))
         elif kind == DONE:
             self._on_end(worker)
-        elif kind == FLUSHED:
-            for message in worker.due_messages():
-                self._take(worker, *message)
+
+    @staticmethod
+    def _show_of_hvdrun(stream: str, data: bytes) -> None:
+        """What it says itself, or mpirun or ssh."""
+        target = getattr(sys, stream)
+        write_text(target, data.decode(errors="replace"))
+        target.flush()
 
     def _serve_kills(self, done: Callable[[], bool], seconds: float | None = None) -> None:
         """Until ranks that were killed have ended. This machine always kills; another one may not
-        answer, and then all that its hvdrun runs is given up."""
+        answer, and then all that hvdrun runs is given up."""
         killed = [worker for worker in self.workers if worker is not None]
         limit = _UNANSWERED if seconds is None else seconds
-        self.serve(done, time.monotonic() + limit if self._relay else None)
-        if self._relay is not None and not done():
+        self.serve(done, time.monotonic() + limit if self.hosts.are_remote else None)
+        if not done():
             for worker in killed:
-                host = self._relay.hosts[worker.rank]
-                worker.end = worker.end or f"did not answer on host {host}"
+                worker.end_is("did not answer")
             self._drop_relay()
 
     def _drop_relay(self) -> None:
@@ -279,48 +261,19 @@ class Pool(CallerLoop[PoolWorker]):
             if worker is not None:
                 self._on_end(worker)
 
-    def _on_output(self, worker: PoolWorker, name: str, _: object = None) -> None:
-        data = worker.read(name)
-        if data:
-            self.printer.feed(worker.rank, name, data)
-        elif data is not None:
-            self._close_stream(worker, name)
-
-    def _drain(self, worker: PoolWorker) -> None:
-        """One read of each: all that a pipe holds, and not what comes meanwhile."""
-        for name, stream in worker.streams.items():
-            if not stream.closed:
-                self._on_output(worker, name)
-
-    def _on_end(self, worker: PoolWorker, _: object = None) -> None:
-        if isinstance(worker, HostedWorker):
-            worker.is_over = True
-            for message in worker.due_messages():
-                self._take(worker, *message)
+    def _on_end(self, worker: PoolWorker) -> None:
+        worker.is_over = True
+        self.take_due(worker)
         if worker.channel is not None:
             self.read_messages(worker)  # what it said last
-        self._drain(worker)
-        for name in worker.streams:  # a process of another session may still have them
-            self._close_stream(worker, name)
         self.close_channel(worker)
-        if isinstance(worker, LocalWorker):
-            self.selector.unregister(worker.pidfd)
-        end = "ended"
-        try:
-            end = worker.bury()
-        finally:  # whatever that raises: it has ended, and nobody waits for it
-            self.workers[worker.rank] = None
-            self.engines_run = False
-            if worker.is_busy:
-                worker.finish(Outcome("ended", end))
-            else:
-                self.lost[worker.rank] = end
-
-    def _close_stream(self, worker: PoolWorker, name: str) -> None:
-        stream = worker.streams[name]
-        if not stream.closed:
-            self.selector.unregister(stream)
-            stream.close()
+        end = worker.end or "was lost with hvdrun"
+        self.workers[worker.rank] = None
+        self.engines_run = False
+        if worker.is_busy:
+            worker.finish(Outcome("ended", end))
+        else:
+            self.lost[worker.rank] = end
 
     # -- the end
 

@@ -1,66 +1,67 @@
-"""The processes of ranks. Always a new process, never a fork."""
+"""A rank that is called again and again, as its caller sees it."""
 
-import contextlib
-import os
-import pathlib
-import secrets
-import select
+import collections
+import dataclasses
 import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Mapping
-from typing import IO, Any
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from horovod_cpp import _native
-from horovod_cpp.cluster.caller_loop import CalledRank
-
-# Of an MPI or a rank that started this process: ranks would take its variables for their own.
-_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_",
-            "HOROVOD_CROSS_", "HVD_RANK_PROCESS", "HVD_RENDEZVOUS", "HVD_WORLD", "HVD_JOB_ID",
-            "HVDRUN_")
-
-# Through them a worker finds its caller; it forgets them at once.
-ADDRESS, KEY, CALLER = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_CALLER"
-
-# Whatever a rank starts inherits it, in whatever session, and is killed with the rank.
-MARK = "HVD_RANK_MARK"
-
-# Not -m: the namespace of a worker is its __main__, and has nothing of ours in it.
-WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
+from horovod_cpp.cluster.relay import Relay
+from horovod_cpp.cluster.wire import Channel
+from horovod_cpp.cluster.worker import memory_of
 
 
-def environment_outside_jobs() -> dict[str, str]:
-    """This process's variables without those that its place in a job gave it."""
-    return {name: value for name, value in os.environ.items()
-            if not name.startswith(_FOREIGN) or name.startswith("OMPI_ALLOW_")}
+@dataclasses.dataclass
+class Outcome:
+    """What became of a call on one rank."""
+
+    kind: str  # "result", "failure", "ended" (the process did)
+    value: Any  # bytes; what worker._describe() tells; how it ended, as text
+    running: bool = False  # the rank's engine can go on
+    untouched: bool = False  # it was not used in the call
+    memory: int = 0  # bytes that the rank takes
+    stopped: bool = False  # we asked for it: an interrupt, a time limit, another rank's failure
+    at: float = dataclasses.field(default_factory=time.monotonic)
+
+    def is_consequence(self) -> bool:
+        """Whether something else than this rank began the trouble."""
+        return self.stopped or (self.kind == "failure" and bool(self.value["lost_others"]))
 
 
-def memory_of(process: int) -> int:
-    """Bytes of main memory that it takes; 0 when it has just ended."""
-    try:
-        pages = int(pathlib.Path(f"/proc/{process}/statm").read_text("ascii").split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def first_failure(outcomes: Mapping[int, Outcome]) -> int | None:
+    """The rank that began the trouble, of Outcomes by rank; None if there was none."""
+    failed = sorted((outcome.at, rank) for rank, outcome in outcomes.items()
+                    if outcome.kind != "result")
+    first = [rank for _, rank in failed if not outcomes[rank].is_consequence()]
+    return next(iter([*first, *(rank for _, rank in failed)]), None)
 
 
-def new_mark() -> str:
-    return secrets.token_hex(16)
+class PoolWorker:
+    """One process of a rank, which ``relay`` has started. For the thread that runs the event loop.
 
+    Args:
+        host: its machine; None: this one.
+    """
 
-class PoolWorker(CalledRank):
-    """A rank that is called again and again, and its process."""
-
-    streams: Mapping[str, IO[bytes]] = {}  # what it writes to, where we read that
-
-    def __init__(self, rank: int) -> None:
-        super().__init__(rank)
+    def __init__(self, rank: int, relay: Relay, host: str | None) -> None:
+        self.rank = rank
+        self.host = host
+        self.relay = relay
+        self.channel: Channel | None = None  # while it is connected
+        self.pid: int | None = None  # on its host
+        self.is_ready = False  # for calls
+        self.is_busy = False
         self.is_dropping = False  # the engine that it has
+        self.is_over = False  # it has ended, and no output will follow
+        self.outcome: Outcome | None = None  # of the last call
         self.calls = 0
+        self.end: str | None = None  # how it ended or why we killed it, as text
         self._has_begun = False  # with the last call
         self._is_interrupted = False
-        self.end: str | None = None  # why we killed it, as text
+        self._received = 0  # bytes of output
+        # What it said over its own connection, and how many bytes it had written before.
+        self._deferred: collections.deque[tuple[int, str, list[Any]]] = collections.deque()
 
     def call_begins(self) -> None:
         """Before it is sent."""
@@ -74,108 +75,40 @@ class PoolWorker(CalledRank):
         if self._is_interrupted:
             self.interrupt()
 
+    def finish(self, outcome: Outcome) -> None:
+        self.outcome, self.is_busy = outcome, False
+
     def interrupt(self) -> None:
         """As Ctrl-C does, as soon as the call has begun. The process alone, not what it started."""
         self._is_interrupted = True
-        if self._has_begun:
-            self._signal(signal.SIGINT)
-
-    def defers(self, kind: str, content: list[Any]) -> bool:
-        """Whether it keeps a message until what it wrote before that is here."""
-        return False
-
-    def memory(self) -> int:
-        """Bytes that it takes."""
-        raise NotImplementedError
-
-    def _signal(self, number: int) -> None:
-        raise NotImplementedError
+        if self._has_begun and not self.is_over:
+            self.relay.signal(self.rank, signal.SIGINT)
 
     def kill(self) -> None:
-        """With everything that it started in its group. Any thread."""
-        raise NotImplementedError
+        """With everything that it started. Any thread."""
+        if not self.is_over:
+            self.relay.signal(self.rank, signal.SIGKILL)
 
-    def ends_within(self, seconds: float) -> bool:
-        raise NotImplementedError
+    def end_is(self, text: str) -> None:
+        """What comes first explains the rest."""
+        place = f" on host {self.host}" if self.host else ""
+        self.end = self.end or text + place
 
-    def bury(self) -> str:
-        """After its end: how it ended, as text. Kills what it started."""
-        raise NotImplementedError
+    def note_output(self, size: int) -> None:
+        """So many bytes are here."""
+        self._received += size
 
+    def defer(self, written: int, kind: str, content: list[Any]) -> None:
+        """Keeps a message until what it wrote before that is here."""
+        self._deferred.append((written, kind, content))
 
-class LocalWorker(PoolWorker):
-    """A process of this machine, which leads a process group of its own, its pipes and its channel.
-
-    Args:
-        meeting: variables that tell it where its caller and the other ranks are.
-        env: further variables, of the user's.
-    """
-
-    def __init__(self, rank: int, size: int, meeting: Mapping[str, str],
-                 env: Mapping[str, str] | None, executable: str | None) -> None:
-        super().__init__(rank)
-        mark = new_mark()
-        self._mark = f"{MARK}={mark}"
-        environment = environment_outside_jobs()
-        environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
-        environment |= {
-            **(env or {}), **meeting, "HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size),
-            "HOROVOD_LOCAL_RANK": str(rank), "HOROVOD_LOCAL_SIZE": str(size),
-            "HOROVOD_CROSS_RANK": "0", "HOROVOD_CROSS_SIZE": "1", "HOROVOD_CONTROLLER": "gloo",
-            CALLER: str(os.getpid()), MARK: mark}
-        self.process = process = subprocess.Popen(
-            [executable or sys.executable, *WORKER], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, start_new_session=True)
-        self.pidfd = os.pidfd_open(process.pid)
-        self._is_over = False  # its number may be another process's
-        self._ending = threading.RLock()
-        self.pid = process.pid
-        assert process.stdout is not None and process.stderr is not None  # for mypy
-        self.streams = {"stdout": process.stdout, "stderr": process.stderr}
-        for stream in self.streams.values():
-            os.set_blocking(stream.fileno(), False)
+    def due_messages(self) -> Iterator[tuple[str, list[Any]]]:
+        while self._deferred and (self.is_over or self._deferred[0][0] <= self._received):
+            _, kind, content = self._deferred.popleft()
+            yield kind, content
 
     def memory(self) -> int:
-        return memory_of(self.process.pid)
-
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, number)
-
-    def kill(self) -> None:
-        with self._ending, contextlib.suppress(ProcessLookupError):
-            if not self._is_over:
-                os.killpg(self.process.pid, signal.SIGKILL)
-
-    def ends_within(self, seconds: float) -> bool:
-        end = select.poll()
-        end.register(self.pidfd, select.POLLIN)
-        return bool(end.poll(seconds * 1000))
-
-    def read(self, name: str) -> bytes | None:
-        """What it wrote to "stdout" or "stderr"; None when nothing is there, b"" at the end."""
-        try:
-            return os.read(self.streams[name].fileno(), 1 << 16)
-        except BlockingIOError:
-            return None
-
-    def bury(self) -> str:
-        with self._ending:
-            self.kill()
-            self._is_over = True  # before wait(): until then nobody else gets its number
-        try:
-            _native._kill_marked(self._mark)
-        finally:
-            code = self.process.wait()
-            os.close(self.pidfd)
-        return self.end or describe_end(code)
-
-
-def describe_end(code: int) -> str:
-    """Of a process with this exit code; negative: the number of a signal."""
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
+        """Bytes that it takes; on another machine as it said after its last call."""
+        if self.host is None and self.pid is not None:
+            return memory_of(self.pid)
+        return self.outcome.memory if self.outcome else 0

@@ -1,9 +1,8 @@
-"""Ranks of other machines, which hvdrun runs and a caller here starts, interrupts and kills."""
+"""hvdrun, which runs the ranks of hvd.run and hvd.Cluster for a caller that starts, interrupts and
+kills them."""
 
-import collections
 import contextlib
 import os
-import select
 import shutil
 import signal
 import socket
@@ -12,22 +11,20 @@ import subprocess
 import sys
 import sysconfig
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from horovod_cpp import _native
-from horovod_cpp.cluster.pool_worker import (
-    WORKER,
-    PoolWorker,
-    describe_end,
-    environment_outside_jobs,
-)
+from horovod_cpp.cluster.worker import WORKER
+
+# Of an MPI or a rank that started this process: ranks would take its variables for their own.
+_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_",
+            "HOROVOD_CROSS_", "HVD_RANK_PROCESS", "HVD_RENDEZVOUS", "HVD_WORLD", "HVD_JOB_ID",
+            "HVDRUN_")
 
 # The messages of runner/link/wire.h: length and type, rank, payload.
 _HEADER = struct.Struct("<IBi")
-OUTPUT, END, DONE, _SIGNAL, _START, _FLUSH, FLUSHED = 1, 2, 3, 6, 9, 10, 11
+OUTPUT, END, DONE, _SIGNAL, _START = 1, 2, 3, 6, 9
 _STREAMS = ("stdout", "stderr")
 _EXITED, _SIGNALED, _NOT_STARTED = range(3)  # kinds of ends; any other: its host is lost
 _CHUNK = 1 << 18
@@ -39,24 +36,23 @@ class Relay:
 
     Args:
         options: words for hvdrun.
-        hosts: names, by rank.
     """
 
-    def __init__(self, options: Iterable[str], hosts: Sequence[str], executable: str | None) -> None:
-        self.hosts = hosts
+    def __init__(self, options: Iterable[str], executable: str | None) -> None:
         self._socket, theirs = socket.socketpair()
         self._sending = threading.RLock()  # a signal handler may kill
         self._data = bytearray()
+        self._program = executable or sys.executable
         with theirs:
             self._process = subprocess.Popen(
-                [needed_hvdrun(), "--relay", *options, executable or sys.executable, *WORKER],
-                stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                [_needed_hvdrun(), "--relay", *options, self._program, *WORKER],
+                stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 env=environment_outside_jobs(), start_new_session=True)
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def say(self, kind: int, rank: int, payload: bytes = b"") -> None:
+    def _say(self, kind: int, rank: int, payload: bytes) -> None:
         with self._sending, contextlib.suppress(OSError):  # receive() finds out that it is gone
             self._socket.sendall(_HEADER.pack(len(payload), kind, rank) + payload)
 
@@ -64,14 +60,10 @@ class Relay:
         joined = b"".join(os.fsencode(f"{name}={value}") + b"\0"
                           for name, value in variables.items())
         empty = struct.pack("<I", 0)  # command and folder, which hvdrun knows
-        self.say(_START, rank, empty + struct.pack("<I", len(joined)) + joined + empty + b"\0")
+        self._say(_START, rank, empty + struct.pack("<I", len(joined)) + joined + empty + b"\0")
 
     def signal(self, rank: int, number: int) -> None:
-        self.say(_SIGNAL, rank, struct.pack("<i", number))
-
-    def flush(self, rank: int) -> None:
-        """It answers FLUSHED once it has said what the rank wrote so far."""
-        self.say(_FLUSH, rank)
+        self._say(_SIGNAL, rank, struct.pack("<i", number))
 
     def receive(self) -> Iterator[tuple[int, int, bytes]]:
         """Yields what has come. Raises EOFError when hvdrun has ended."""
@@ -93,6 +85,14 @@ class Relay:
             del self._data[:end]
             yield kind, rank, payload
 
+    def end_in(self, payload: bytes) -> str:
+        """How a process ended, of an END."""
+        kind, value = struct.unpack_from("<Bi", payload)
+        failure = f"could not be started ({self._program}: {os.strerror(value)})"
+        ends: dict[int, str] = {_EXITED: describe_end(value), _SIGNALED: describe_end(-value),
+                                _NOT_STARTED: failure}
+        return ends.get(kind, "was lost")
+
     def close(self) -> str:
         """Ends all that it started. Returns what hvdrun said of itself."""
         self._socket.close()
@@ -104,69 +104,25 @@ class Relay:
         return text.decode(errors="replace").rstrip()
 
 
+def environment_outside_jobs() -> dict[str, str]:
+    """This process's variables without those that its place in a job gave it."""
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith(_FOREIGN) or name.startswith("OMPI_ALLOW_")}
+
+
 def output_in(payload: bytes) -> tuple[str, bytes]:
     """Stream and bytes of an OUTPUT."""
     return _STREAMS[payload[0]], payload[5:]
 
 
-class HostedWorker(PoolWorker):
-    """A rank that hvdrun runs.
-
-    Args:
-        serve: handles what the relay has said.
-    """
-
-    def __init__(self, rank: int, relay: Relay, variables: Mapping[str, str],
-                 serve: Callable[[Relay], None]) -> None:
-        super().__init__(rank)
-        self._relay, self._serve = relay, serve
-        self.is_over = False
-        # Messages over its own connection may be here before what it wrote earlier.
-        self._deferred: collections.deque[tuple[str, list[Any]]] = collections.deque()
-        relay.start(rank, variables)
-
-    def defers(self, kind: str, content: list[Any]) -> bool:
-        if kind == "begun" or self.is_over:
-            return False
-        self._deferred.append((kind, content))
-        self._relay.flush(self.rank)
-        return True
-
-    def due_messages(self) -> Iterator[tuple[str, list[Any]]]:
-        """One for a FLUSHED; all of them when no output will follow."""
-        while self._deferred:
-            yield self._deferred.popleft()
-            if not self.is_over:
-                return
-
-    def memory(self) -> int:
-        """As it said after its last call."""
-        return self.outcome.memory if self.outcome else 0
-
-    def _signal(self, number: int) -> None:
-        if not self.is_over:
-            self._relay.signal(self.rank, number)
-
-    def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-
-    def ends_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while not self.is_over and time.monotonic() < deadline:
-            select.select([self._relay], [], [], max(deadline - time.monotonic(), 0))
-            self._serve(self._relay)
-        return self.is_over
-
-    def note_end(self, payload: bytes) -> None:
-        """Of an END."""
-        kind, value = struct.unpack_from("<Bi", payload)
-        host = self._relay.hosts[self.rank]
-        ends = {_EXITED: describe_end(value), _SIGNALED: describe_end(-value),
-                _NOT_STARTED: f"could not be started ({os.strerror(value)})"}
-        self.end = self.end or f"{ends.get(kind, 'was lost')} on host {host}"
-
-    def bury(self) -> str:
-        return self.end or "was lost with hvdrun"
+def describe_end(code: int) -> str:
+    """Of a process with this exit code; negative: the number of a signal."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
 
 
 def find_hvdrun() -> str | None:
@@ -178,10 +134,10 @@ def _folders() -> list[str]:
     return [sysconfig.get_path("scripts"), str(Path(sys.executable).parent)]
 
 
-def needed_hvdrun() -> str:
+def _needed_hvdrun() -> str:
     found = find_hvdrun()
     if found is None:
         raise _native.UnsupportedError(
-            "ranks on other machines and MPI need hvdrun, and it is neither in "
+            "hvd.run and hvd.Cluster start ranks with hvdrun, and it is neither in "
             + " nor in ".join(dict.fromkeys(_folders())) + "; reinstall horovod_cpp")
     return found

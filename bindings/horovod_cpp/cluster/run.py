@@ -9,15 +9,7 @@ from typing import Any, TypeVar
 
 from horovod_cpp import _native
 from horovod_cpp.cluster import calls
-from horovod_cpp.cluster.hosts import (
-    Words,
-    names_in,
-    number_of_ranks,
-    other_hosts,
-    slots_of,
-    words_of,
-)
-from horovod_cpp.cluster.hvdrun_job import HvdrunJob
+from horovod_cpp.cluster.hosts import Hosts, Words, names_in, number_of_ranks, slots_of
 from horovod_cpp.cluster.output import Printer
 from horovod_cpp.cluster.pool import Pool
 
@@ -45,7 +37,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     Function, arguments and results travel by cloudpickle, so functions of scripts and notebook
     cells work. What the ranks print appears here as it comes, each line with its rank in front.
     Ctrl-C (or a notebook's interrupt) stops all ranks within two seconds, with a KeyboardInterrupt
-    in ``fn`` unless mpirun started them; when a rank fails, the others have a second to finish.
+    in ``fn``; when a rank fails, the others have a second to finish.
     Nothing is left running. For more calls than one, ``hvd.Cluster`` starts its ranks once.
 
     Args:
@@ -57,12 +49,11 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
             connection to this machine, on which each message is authenticated. The key of that
             travels to hvdrun's agents over connections that are not encrypted (SECURITY.md).
         hostfile: the same from a file with lines such as "node1 slots=4" or "node1:4".
-        env: variables that the ranks have besides those of this process. With ``use_mpi`` they are
-            set on other machines when Python runs already.
+        env: variables that the ranks have besides those of this process.
         timeout: seconds until the call is interrupted; None: never.
         start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
         output_filename: a folder for what each rank prints, rank.N/stdout and rank.N/stderr.
-        verbose: print the command that starts the ranks. Needs, like the next ones, hvdrun.
+        verbose: print the command that starts the ranks, and what that says itself.
         use_mpi, use_gloo: start the ranks with mpirun, or without; default: without, unless
             HOROVOD_CONTROLLER is "mpi" or there are ``mpi_args``.
         mpi_args: further words for mpirun.
@@ -113,29 +104,17 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     if use_mpi and use_gloo:
         raise _native.InvalidArgumentError("hvd.run takes use_mpi or use_gloo, not both")
     interfaces = names_in(network_interfaces)
-    ssh = _words_for_hvdrun({
+    options = _words_for_hvdrun({
         "--ssh-port": ssh_port,
-        "--ssh-identity-file": ssh_identity_file and os.fspath(ssh_identity_file)})
-    others = other_hosts(slots, np, launcher, interfaces, ssh)
+        "--ssh-identity-file": ssh_identity_file and os.fspath(ssh_identity_file),
+        "--output-filename": output_filename and os.fspath(output_filename),
+        "--mpi-args": mpi_args and (mpi_args if isinstance(mpi_args, str) else shlex.join(mpi_args)),
+        "--verbose": bool(verbose)})
+    placed = Hosts(np, slots, launcher, interfaces, bool(use_mpi), options)
     data = calls.packed_call(fn, args, kwargs)
     view, display = calls.view_here()
     printer = Printer(view, range(np))
-    common: dict[str, Any] = {
-        "env": env, "executable": executable, "start_timeout": limit, "display": display}
-    job: HvdrunJob | Pool
-    if use_mpi or output_filename or verbose:
-        placed = ["-np", str(np), *_words_for_hvdrun({"-H": words_of(slots), "--network-interfaces":
-                                                      ",".join(interfaces)}), *ssh]
-        options = _words_for_hvdrun({
-            "--output-filename": output_filename and os.fspath(output_filename),
-            "--mpi-args": mpi_args and (
-                mpi_args if isinstance(mpi_args, str) else shlex.join(mpi_args)),
-            "--mpi": bool(use_mpi), "--gloo": bool(use_gloo), "--verbose": bool(verbose)})
-        if others is not None and not use_mpi:
-            placed = list(others.options)
-        job = HvdrunJob(np, printer, [*placed, *options], others is not None, interfaces, **common)
-    else:
-        job = Pool(np, printer, initialise=False, hosts=others, **common)
+    job = Pool(placed, printer, env, executable, limit, initialise=False, display=display)
     try:
         job.ready()
         outcomes = job.call(("call", data, sys.path), range(np), timeout)

@@ -3,14 +3,17 @@
 import contextlib
 import ctypes
 import faulthandler
+import fcntl
 import io
+import mmap
 import os
 import pathlib
 import pickle
-import select
 import signal
 import sys
+import termios
 import threading
+import time
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import horovod_cpp
 from horovod_cpp import _native, pickling
-from horovod_cpp.cluster import pool_worker, wire
-from horovod_cpp.engine_thread import start_engine_thread
+from horovod_cpp.cluster import wire
 
 if TYPE_CHECKING:
     from horovod_cpp.cluster.worker_shell import Shell
@@ -27,41 +29,66 @@ if TYPE_CHECKING:
 _PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 
+# Through them a rank finds its caller; it forgets them at once.
+ADDRESS, KEY = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY"
+
+# Not -m: the namespace of a rank is its __main__, and has nothing of ours in it.
+WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
+
+
 def main() -> None:
-    address = os.environ.pop(pool_worker.ADDRESS)
-    key = bytes.fromhex(os.environ.pop(pool_worker.KEY))
-    caller = os.environ.pop(pool_worker.CALLER, None)
-    mark = os.environ.get(pool_worker.MARK)
-    if mark is not None:
-        mark = f"{pool_worker.MARK}={mark}"
-    if caller is not None and mark is not None:
-        _native._end_with(int(caller), mark)
-    channel = wire.connect(address, key)
-    channel.send(("hello", _rank_of_launcher(), os.getpid()))
-    if mark is None:
-        start_engine_thread(_leave_with_caller, channel)
-    Worker(channel, mark, is_local=caller is not None).serve()
+    address = os.environ.pop(ADDRESS)
+    channel = wire.connect(address, bytes.fromhex(os.environ.pop(KEY)))
+    channel.send(("hello", int(os.environ["HOROVOD_RANK"]), os.getpid()))
+    Worker(channel, is_local=address.startswith("unix:")).serve()
 
 
-def _rank_of_launcher() -> int:
-    return int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["HOROVOD_RANK"])
+def memory_of(process: int) -> int:
+    """Bytes of main memory that it takes; 0 when it has just ended."""
+    try:
+        pages = int(pathlib.Path(f"/proc/{process}/statm").read_text("ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _leave_with_caller(channel: wire.Channel) -> None:
-    """For ranks that a launcher started, which ends the others when one ends."""
-    end = select.poll()
-    end.register(channel, select.POLLRDHUP)
-    end.poll()
-    os._exit(1)
+class _OutputCount:
+    """What this process and those that it started have written to the pipes of hvdrun's agent; the
+    other side is runner/output_count.h."""
+
+    def __init__(self) -> None:
+        path, inode, *pipes = os.environ.pop("HVDRUN_OUTPUT_COUNT").split()
+        # Behind a script with pipes of its own, this process writes to others than the agent's.
+        self._pipes = [(stream, os.fstat(stream)) for stream, pipe in zip((1, 2), pipes, strict=True)
+                       if os.readlink(f"/proc/self/fd/{stream}") == pipe]
+        self._read = memoryview(bytes(8)).cast("Q")
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_ino == int(inode):  # else it is of another container
+                self._read = memoryview(mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)).cast("Q")
+
+    def bytes_so_far(self) -> int:
+        while True:
+            before = self._read[0]
+            waiting = sum(self._waiting_in(*pipe) for pipe in self._pipes)
+            if before % 2 == 0 and self._read[0] == before:
+                return before // 2 + waiting
+            time.sleep(0)  # the agent is reading
+
+    @staticmethod
+    def _waiting_in(stream: int, pipe: os.stat_result) -> int:
+        with contextlib.suppress(OSError):  # closed
+            if os.path.samestat(os.fstat(stream), pipe):  # else the user has redirected it
+                return int.from_bytes(fcntl.ioctl(stream, termios.FIONREAD, bytes(4)), sys.byteorder)
+        return 0
 
 
 class Worker:
     """Answers the messages of the caller, one after the other, on the main thread."""
 
-    def __init__(self, channel: wire.Channel, mark: str | None, is_local: bool) -> None:
+    def __init__(self, channel: wire.Channel, is_local: bool) -> None:
         self._channel = channel
         self._is_local = is_local  # the caller can look at this process
-        self._mark = mark  # of what it starts
+        self._output = _OutputCount()
         self._process = os.getpid()
         self._sending = threading.Lock()  # threads of the user's may display things
         self._interruptible = False
@@ -85,9 +112,7 @@ class Worker:
         while True:
             try:
                 kind, *arguments = self._channel.receive()
-            except (EOFError, OSError):  # the caller has ended: as _end_with(), which may be slower
-                if self._mark is not None:
-                    _native._kill_marked(self._mark)
+            except (EOFError, OSError):  # the caller has ended
                 os._exit(1)
             if kind == "leave":
                 _shut_down()  # whatever Python believes about how this program ended
@@ -103,14 +128,17 @@ class Worker:
             if os.getpid() != self._process:
                 _end_fork(outcome)
             self.send(("outcome", *outcome, _native._is_running(), _native._calls() == calls,
-                       0 if self._is_local else pool_worker.memory_of(self._process)))
+                       0 if self._is_local else memory_of(self._process)))
             del outcome, arguments
 
     def send(self, message: tuple[Any, ...]) -> None:
         if os.getpid() != self._process:
             return  # a fork: the channel is its parent's
+        kind, *content = message
         with self._interrupts_wait(), self._sending:
-            self._channel.send(message)
+            # That it has begun is told at once.
+            written = 0 if kind == "begun" else self._output.bytes_so_far()
+            self._channel.send((kind, written, *content))
 
     def _send_after_output(self, message: tuple[Any, ...]) -> None:
         self.flush()
@@ -160,11 +188,9 @@ class Worker:
         except BaseException as error:
             return "failure", _describe(error, self._rendered)
 
-    def _set_up(self, search_path: list[str], argv: list[str], environment: Mapping[str, str],
-                with_display: bool) -> None:
+    def _set_up(self, search_path: list[str], argv: list[str], with_display: bool) -> None:
         sys.path[:] = search_path
         sys.argv[:] = argv
-        os.environ.update(environment)
         if with_display:
             self._make_shell()
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
 from typing import NoReturn
 
-from horovod_cpp.cluster.pool_worker import describe_end, environment_outside_jobs
+from horovod_cpp.cluster.relay import describe_end, environment_outside_jobs
 
 LEVELS = ("ok", "warning", "problem")
 _GRACE = 3.0  # seconds that a program gets between SIGTERM and SIGKILL

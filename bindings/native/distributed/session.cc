@@ -1,7 +1,3 @@
-#include <unistd.h>
-
-#include <algorithm>
-#include <csignal>
 #include <map>
 #include <string>
 #include <utility>
@@ -9,28 +5,12 @@
 
 #include "bindings/native/distributed/distributed.h"
 #include "core/config/launch_info.h"
-#include "core/system/marked_processes.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/session/session.h"
 #include "ops/connect/backends.h"
 #include "ops/net/tcp_socket.h"
-#include "ops/shm/process.h"
 
 namespace hvd::python {
-namespace {
-
-// By a thread that needs no GIL. It watches until this process ends.
-void end_with(int process, const std::string& mark) {
-  static const PeerWatch* const watch =
-      new PeerWatch({ProcessHandle(ProcessId{process, 0})}, [mark](std::size_t) {
-        kill_marked(mark);
-        kill(0, SIGKILL);
-      });
-  static_cast<void>(watch);
-}
-
-}  // namespace
-
 void bind_session(py::module_& m) {
   m.def("shutdown", &shutdown, ReleaseGil(),
         R"(Leave the job in order: what is complete on all ranks still runs, the rest fails with
@@ -63,12 +43,6 @@ unless an exception that nobody caught ends the program: then the other ranks lo
         return std::make_tuple(launch.launcher, launch.rank, launch.size);
       },
       "(launcher, rank, size) by this process's variables: \"\" and None where they do not say.");
-  m.def("_end_with", &end_with, py::arg("process"), py::arg("mark"),
-        "Kill this process, its group and all that have ``mark``, NAME=value, in their environment "
-        "as soon as ``process`` ends, even while Python waits.");
-  m.def("_kill_marked", &kill_marked, py::arg("mark"), ReleaseGil(),
-        "Kill all other processes that were started with ``mark``, NAME=value, in their "
-        "environment.");
   m.def(
       "_backends",
       [] {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <queue>
 #include <string>
 #include <unordered_map>
@@ -383,11 +384,39 @@ void set_element(const Tensor& tensor, std::int64_t index, double value) {
   tensor.data<double>()[offset] = value;
 }
 
+std::vector<Tensor> requiring_grad(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> found;
+  std::ranges::copy_if(inputs, std::back_inserter(found), &Tensor::requires_grad);
+  return found;
+}
+
+bool are_close(double given, double expected, double tolerance) {  // never a NaN
+  return std::abs(given - expected) <= tolerance * std::max(1.0, std::abs(expected));
+}
+
+// Operations may have a faster formula for gradients that are not recorded.
+void expect_recorded_as_not(const Tensor& output, const std::vector<Tensor>& inputs,
+                            double tolerance) {
+  const Tensor weights = weights_for(output);
+  const std::vector<Tensor> recorded = grad({output}, inputs, {weights}, true, true);
+  const std::vector<Tensor> plain = grad({output}, inputs, {weights}, true);
+  for (std::size_t which = 0; which < inputs.size(); ++which) {
+    if (!recorded[which].defined()) continue;
+    const std::vector<double> with = recorded[which].to_vector();
+    const std::vector<double> without = plain[which].to_vector();
+    for (std::size_t i = 0; i < with.size(); ++i) {
+      if (are_close(with[i], without[i], tolerance)) continue;
+      throw InvalidArgumentError("gradgradcheck: input ", which, ", element ", i,
+                                 ": backward gives ", without[i], ", and ", with[i],
+                                 " with create_graph");
+    }
+  }
+}
+
 }  // namespace
 
 void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
                const std::vector<Tensor>& inputs, double eps, double tolerance) {
-  std::vector<Tensor> checked;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = inputs[i];
     if (!input.requires_grad()) continue;
@@ -395,8 +424,8 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f
     if (input.dtype() != DType::kF64 || !input.is_leaf()) {
       throw InvalidArgumentError("gradcheck: inputs that require grad are float64 leaves");
     }
-    checked.push_back(input);
   }
+  const std::vector<Tensor> checked = requiring_grad(inputs);
   const Tensor output = function(inputs);
   const Tensor weights = weights_for(output);
   const std::vector<Tensor> analytic = grad({output}, checked, {weights});
@@ -415,7 +444,7 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f
       const double below = value();
       set_element(checked[which], at, start[i]);
       const double expected = (above - below) / (2 * eps);
-      if (!(std::abs(given[i] - expected) <= tolerance * std::max(1.0, std::abs(expected)))) {
+      if (!are_close(given[i], expected, tolerance)) {
         throw InvalidArgumentError("gradcheck: input ", which, ", element ", i, ": backward gives ",
                                    given[i], ", differences give ", expected);
       }
@@ -425,13 +454,12 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f
 
 void gradgradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
                    const std::vector<Tensor>& inputs, double eps, double tolerance) {
+  expect_recorded_as_not(function(inputs), requiring_grad(inputs), tolerance);
   const auto first_derivatives = [&](const std::vector<Tensor>& given) {
     const EnableGradGuard recorded;  // also where only the value is asked for
-    std::vector<Tensor> checked;
+    const std::vector<Tensor> checked = requiring_grad(given);
     Tensor total = Tensor::scalar(0.0, DType::kF64);
-    for (const Tensor& input : given) {
-      if (!input.requires_grad()) continue;
-      checked.push_back(input);
+    for (const Tensor& input : checked) {
       total = total + sum(input) * 0.0;  // a graph even where the function is linear
     }
     const Tensor output = function(given);

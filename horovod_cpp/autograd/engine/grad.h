@@ -26,6 +26,7 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f
                const std::vector<Tensor>& inputs, double eps = 1e-6, double tolerance = 1e-5);
 
 // The same for second derivatives: the gradients themselves, weighted and summed, are the function.
+// They are also compared with those of a backward without create_graph.
 void gradgradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& function,
                    const std::vector<Tensor>& inputs, double eps = 1e-6, double tolerance = 1e-5);
 

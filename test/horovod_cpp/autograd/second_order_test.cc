@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "horovod_cpp/autograd/engine/grad.h"
+#include "horovod_cpp/autograd/function.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "test/horovod_cpp/autograd/values.h"
@@ -10,6 +11,15 @@ namespace hvd {
 namespace {
 
 using testing::HasSubstr;
+
+struct OtherwiseRecorded : Function<OtherwiseRecorded> {
+  static constexpr const char* kName = "OtherwiseRecorded";
+  static Tensor forward(AutogradContext&, const Tensor& x) { return x * 3.0; }
+  static std::vector<Tensor> backward(AutogradContext&, const Tensor& gradient) {
+    return {gradient * (grad_enabled() ? 6.0 : 3.0)};
+  }
+};
+
 using Call = std::function<Tensor(const Inputs&)>;
 
 void check(const Call& function, const Inputs& inputs) {
@@ -144,6 +154,12 @@ TEST(Gradgradcheck, SeesAWrongSecondDerivative) {
   };
   gradcheck(cube, {leaf({2})});
   EXPECT_THROW(gradgradcheck(cube, {leaf({2})}), InvalidArgumentError);
+}
+
+TEST(Gradgradcheck, SeesARecordedGradientThatIsNotTheOther) {
+  const Call call = [](const Inputs& x) { return OtherwiseRecorded::apply(x[0]); };
+  gradcheck(call, {leaf({2})});
+  EXPECT_THAT(error_of([&] { gradgradcheck(call, {leaf({2})}); }), HasSubstr("with create_graph"));
 }
 
 }  // namespace

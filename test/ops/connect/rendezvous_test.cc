@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "core/system/host.h"
-#include "ops/connect/frame_stream.h"
 #include "ops/connect/introduction.h"
 #include "ops/connect/local_socket.h"
 #include "ops/connect/rendezvous.h"
@@ -387,8 +386,9 @@ TEST(RendezvousServer, WithoutTheKeyNobodyIsARank) {
       all.resize(all.size() + kConfirmBytes);
       ByteWriter out(all);
       const Bytes payload = encode_fields(hello);
-      out.put(FrameType::kHello);
       out.put(static_cast<std::uint32_t>(payload.size()));
+      out.put(FrameType::kHello);
+      out.put(kNoRank);
       all.insert(all.end(), payload.begin(), payload.end());
       say(peers.back(), all);
     }

@@ -108,12 +108,13 @@ TEST(MessageCollective, DoesNotFinishWhatAnotherRankGaveUp) {
   }
 }
 
-// One operation of a set, the same on all of its ranks.
+// One operation of a set, the same on all of its ranks, or a transfer between two of them.
 struct Plan {
-  enum Kind { kAllReduce, kReduceScatter, kBroadcast, kAllGather, kAllToAll, kAdasum };
+  enum Kind { kAllReduce, kReduceScatter, kBroadcast, kAllGather, kAllToAll, kAdasum, kTransfer };
   Kind kind = kAllReduce;
   std::size_t set = 0;
-  Rank root = 0;
+  Rank root = 0;        // or who sends
+  Rank to = 0;          // kTransfer
   bool in_two = false;  // slices, so that the pieces are packed
   // Elements that go from one rank of the set to another; the first row is that of all others where
   // it does not depend on the sender, the first number where it is one for all.
@@ -136,10 +137,13 @@ std::size_t below(Random& random, std::size_t count) {
 
 Plan random_plan(Random& random, const std::vector<std::vector<Rank>>& sets) {
   Plan plan;
-  plan.kind = static_cast<Plan::Kind>(below(random, 6));
-  plan.set = below(random, sets.size());
+  plan.kind = static_cast<Plan::Kind>(below(random, 7));
+  plan.set = plan.kind == Plan::kTransfer ? 0 : below(random, sets.size());
   const std::size_t ranks = sets[plan.set].size();
   plan.root = static_cast<Rank>(below(random, ranks));
+  if (plan.kind == Plan::kTransfer) {  // among all: at least two
+    plan.to = static_cast<Rank>((plan.root + 1 + below(random, ranks - 1)) % ranks);
+  }
   plan.in_two = below(random, 2) == 0;
   for (std::size_t from = 0; from < ranks; ++from) {
     auto& row = plan.counts.emplace_back();
@@ -151,7 +155,8 @@ Plan random_plan(Random& random, const std::vector<std::vector<Rank>>& sets) {
   return plan;
 }
 
-// Each rank starts the operations of a set in one order, but sets in an order of its own.
+// Each rank starts the operations of a set in one order, but sets and transfers in an order of its
+// own.
 Program random_program(Random& random) {
   Program program;
   program.size = 2 + static_cast<int>(below(random, 4));
@@ -164,16 +169,19 @@ Program random_program(Random& random) {
     }
     if (ranks.empty()) ranks.push_back(0);
   }
-  for (int i = 0; i < 8; ++i) program.plans.push_back(random_plan(random, program.sets));
-  std::vector<std::size_t> sets;
-  for (const Plan& plan : program.plans) sets.push_back(plan.set);
+  std::vector<std::size_t> sequences;  // by plan: those of one keep their order
+  for (std::size_t i = 0; i < 10; ++i) {
+    const Plan& plan = program.plans.emplace_back(random_plan(random, program.sets));
+    sequences.push_back(plan.kind == Plan::kTransfer ? program.sets.size() + i : plan.set);
+  }
+  std::vector<std::size_t> shuffled = sequences;
   for (Rank rank = 0; rank < program.size; ++rank) {
-    std::shuffle(sets.begin(), sets.end(), random);
-    std::vector<std::size_t> next(program.sets.size());
+    std::shuffle(shuffled.begin(), shuffled.end(), random);
+    std::vector<std::size_t> next(program.sets.size() + sequences.size());
     auto& order = program.orders.emplace_back();
-    for (const std::size_t set : sets) {
-      while (program.plans[next[set]].set != set) ++next[set];
-      order.push_back(next[set]++);
+    for (const std::size_t sequence : shuffled) {
+      while (sequences[next[sequence]] != sequence) ++next[sequence];
+      order.push_back(next[sequence]++);
     }
   }
   return program;
@@ -219,6 +227,9 @@ class Part {
   bool reduces() const {
     return plan_.kind == Plan::kAllReduce || plan_.kind == Plan::kReduceScatter;
   }
+  // What comes is one rank's.
+  bool has_root() const { return plan_.kind == Plan::kBroadcast || plan_.kind == Plan::kTransfer; }
+  bool is(Rank rank) const { return rank_ == static_cast<std::size_t>(rank); }
   void fill(std::size_t to, std::size_t elements) {
     for (std::size_t i = 0; i < elements; ++i) {
       input_.push_back(value(index_, rank_, to, i));
@@ -301,18 +312,26 @@ void Part::start(Collective& collective) {
       operation_ = collective.all_to_all({&slice, 1});
       break;
     }
+    case Plan::kTransfer: {
+      const int tag = static_cast<int>(index_);
+      if (is(plan_.root)) {
+        operation_ = collective.send({input_.data(), all, DType::kI32, {}}, plan_.to, tag);
+      } else if (is(plan_.to)) {
+        operation_ = collective.receive({output_.data(), all, DType::kI32, {}}, plan_.root, tag);
+      }
+      break;
+    }
   }
 }
 
 void Part::check() const {
   if (plan_.kind == Plan::kAdasum) return;
+  if (plan_.kind == Plan::kTransfer && !is(plan_.to)) return;
   const std::size_t to =
       plan_.kind == Plan::kAllToAll || plan_.kind == Plan::kReduceScatter ? rank_ : 0;
   std::size_t at = 0;
-  for (std::size_t from = 0; from < (reduces() || plan_.kind == Plan::kBroadcast ? 1 : ranks_);
-       ++from) {
-    const std::size_t source =
-        plan_.kind == Plan::kBroadcast ? static_cast<std::size_t>(plan_.root) : from;
+  for (std::size_t from = 0; from < (reduces() || has_root() ? 1 : ranks_); ++from) {
+    const std::size_t source = has_root() ? static_cast<std::size_t>(plan_.root) : from;
     for (std::size_t i = 0; i < count(source, rank_); ++i, ++at) {
       std::int32_t expected = value(index_, source, to, i);
       for (std::size_t r = 1; reduces() && r < ranks_; ++r) expected += value(index_, r, to, i);
@@ -398,7 +417,7 @@ class LockStep {
   std::uint64_t done_ = 0;
 };
 
-TEST(MessageCollective, EndsInWhateverOrderOperationsStartAndBytesArrive) {
+TEST(MessageCollective, EndsInWhateverOrderOperationsAndTransfersStartAndBytesArrive) {
   for (int seed = 0; seed < repetitions(60); ++seed) {
     Random random(static_cast<unsigned>(seed));
     const Program program = random_program(random);

@@ -59,6 +59,16 @@ TEST(TcpAddresses, ThisMachineHasOne) {
   EXPECT_FALSE(addresses_of("", local_addresses()).empty());
 }
 
+TEST(ListenOn, TriesEveryPortOfARangeWhereverItBegins) {
+  const TcpListener taken = listen_on("127.0.0.1");
+  const std::uint16_t port = taken.at.port;
+  const PortRange two{static_cast<std::uint16_t>(port - 1), port};
+  for (const unsigned skip : {0U, 1U, UINT32_MAX}) {
+    EXPECT_EQ(listen_on("127.0.0.1", two, skip).at.port, two.first) << skip;
+  }
+  EXPECT_THROW(listen_on("127.0.0.1", {port, port}, 1), InvalidArgumentError);
+}
+
 TEST(TcpEndpoints, AreReadAsTheyWereWritten) {
   const TcpEndpoint endpoint = {{{"10.0.0.1", 4711}, {"fd00::1", 12}}};
   Bytes bytes;

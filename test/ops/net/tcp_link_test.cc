@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -151,6 +152,26 @@ TEST_F(TcpLinks, KeepALimitedAmountOfWhatNobodyAwaits) {
     }));
     ASSERT_TRUE(received == data) << i;
   }
+}
+
+TEST(TcpReceivingStream, KeepsALimitedNumberOfEmptyMessages) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd from(ends[0]);
+  const UniqueFd to(ends[1]);
+  TcpSendingStream sends;
+  TcpReceivingStream receives;
+  TcpOutstanding owner;
+  for (std::uint64_t i = 0; i < TcpReceivingStream::kMostKept / kMessageHeaderBytes + 1; ++i) {
+    ++owner.count;
+    sends.post({{1, i, 0}, TcpMessageKind::kData, 0}, {}, &owner);
+  }
+  std::string why;
+  EXPECT_TRUE(until([&] {
+    sends.write(from.get(), why);
+    receives.read(to.get(), why);
+    return receives.blocked();
+  }));
 }
 
 // The last ones have been read together with what is in front of them.

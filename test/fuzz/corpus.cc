@@ -1,5 +1,6 @@
-// Writes what every rank of some random jobs went through, one file a rank and job, for
-// protocol_fuzz to start from:  protocol_corpus DIRECTORY
+// Writes what the fuzzers start from:  fuzz_corpus DIRECTORY
+// protocol: what every rank of some random jobs went through, one file per rank and job
+// frames: what real peers send
 
 #include <deque>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "test/fuzz/frames.h"
 #include "test/fuzz/session.h"
 
 namespace hvd::test {
@@ -76,18 +78,24 @@ class Job {
   std::map<std::pair<Rank, Rank>, std::deque<Bytes>> links_;
 };
 
+void write_file(const std::filesystem::path& path, const Bytes& bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
 void write_corpus(const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder);
   for (unsigned seed = 0; seed < kJobs; ++seed) {
     Job job(seed);
     job.go();
     for (std::size_t r = 0; r < job.sessions().size(); ++r) {
-      const Bytes& bytes = job.sessions()[r];
-      std::ofstream file(folder / ("job" + std::to_string(seed) + "_rank" + std::to_string(r)),
-                         std::ios::binary);
-      file.write(reinterpret_cast<const char*>(bytes.data()),
-                 static_cast<std::streamsize>(bytes.size()));
+      const std::string name = "job" + std::to_string(seed) + "_rank" + std::to_string(r);
+      write_file(folder / "protocol" / name, job.sessions()[r]);
     }
+  }
+  for (const auto& [name, bytes] : frames_of_real_peers()) {
+    write_file(folder / "frames" / name, bytes);
   }
 }
 
@@ -96,7 +104,7 @@ void write_corpus(const std::filesystem::path& folder) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::cerr << "usage: protocol_corpus DIRECTORY\n";
+    std::cerr << "usage: fuzz_corpus DIRECTORY\n";
     return 2;
   }
   hvd::test::write_corpus(argv[1]);

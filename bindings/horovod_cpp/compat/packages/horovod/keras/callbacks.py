@@ -1,0 +1,3 @@
+"""horovod.keras.callbacks."""
+
+from horovod_cpp.keras.callbacks import *  # noqa: F403

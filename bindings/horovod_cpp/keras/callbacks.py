@@ -1,0 +1,212 @@
+"""Callbacks for ``model.fit`` over many ranks, under Horovod's names."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy
+
+import horovod_cpp
+from horovod_cpp import ProcessSet, global_process_set
+from horovod_cpp.keras.variables import broadcast_variables
+
+__all__ = ["BestModelCheckpoint", "BroadcastGlobalVariablesCallback", "JoinCallback",
+           "LearningRateScheduleCallback", "LearningRateWarmupCallback", "MetricAverageCallback"]
+
+# Keras' classes have no types for mypy, and "type: ignore" says so: Keras may be missing.
+_Multiplier = float | Callable[[float], float]
+
+
+class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Gives every rank the variables of the model and its optimizer that rank ``root_rank`` has,
+    before the first batch.
+
+    Seeds of dropout and the like stay each rank's own.
+
+    Args:
+        root_rank: a rank of the job.
+        device: Horovod's; not used.
+        process_set: the ranks that train together.
+    """
+
+    def __init__(self, root_rank: int, device: str = "",
+                 process_set: ProcessSet = global_process_set) -> None:
+        super().__init__()
+        self.root_rank = root_rank
+        self._process_set = process_set
+        self._done = False
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """The model is built by then, also where it takes its shapes from the data."""
+        if self._done:
+            return
+        optimizer = self.model.optimizer
+        if not optimizer.built:
+            optimizer.build(self.model.trainable_variables)
+        shared = [*self.model.trainable_variables,
+                  *(variable for variable in self.model.non_trainable_variables
+                    if "seed_generator_state" not in variable.path), *optimizer.variables]
+        broadcast_variables(shared, self.root_rank, self._process_set)
+        self._done = True
+
+
+class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Averages the metrics of an epoch over the ranks, for the callbacks behind it in the list, such
+    as ReduceLROnPlateau, ModelCheckpoint and EarlyStopping, which then decide alike on every rank.
+
+    Args:
+        device: Horovod's; not used.
+        process_set: the ranks that train together.
+    """
+
+    def __init__(self, device: str = "", process_set: ProcessSet = global_process_set) -> None:
+        super().__init__()
+        self._process_set = process_set
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if not logs:
+            return
+        names = sorted(name for name, value in logs.items() if numpy.ndim(value) == 0)
+        averages = horovod_cpp.grouped_allreduce(
+            [numpy.asarray(logs[name], numpy.float64) for name in names],
+            name="MetricAverageCallback." + ".".join(names), process_set=self._process_set)
+        logs.update((name, float(average)) for name, average in zip(names, averages))
+
+
+class JoinCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """At the end of each epoch a rank waits until all have ended theirs: ranks may have different
+    numbers of batches.
+
+    A rank that waits takes part in the others' steps with zeros, and its variables go on without
+    them: so rank ``join()`` ended last gives its variables to all. Put it first in the list.
+    """
+
+    def __init__(self, process_set: ProcessSet = global_process_set) -> None:
+        super().__init__()
+        self._process_set = process_set
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        last = horovod_cpp.join(process_set=self._process_set)
+        broadcast_variables([*self.model.trainable_variables, *self.model.optimizer.variables],
+                            last, self._process_set)
+
+
+class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Sets the learning rate to ``initial_lr`` times a multiplier from one epoch to another.
+
+    Args:
+        initial_lr: the learning rate of multiplier 1.
+        multiplier: a number, or a function of the epoch, which is a whole number with ``staircase``
+            and counts batches as parts of one without.
+        start_epoch: the first epoch, from 0, in which it is set.
+        end_epoch: the first in which it is not any more; None: until the end.
+        staircase: set it once per epoch.
+        momentum_correction: scale the momentum by the change of the learning rate for that batch,
+            as in Goyal et al., "Accurate, Large Minibatch SGD", section 3 (2017).
+        steps_per_epoch: without ``staircase``, batches of an epoch; None: what fit() counts.
+
+    Raises:
+        ValueError: without ``staircase``, neither ``steps_per_epoch`` nor fit() tells how many
+            batches an epoch has.
+    """
+
+    def __init__(self, initial_lr: float, multiplier: _Multiplier, start_epoch: int = 0,
+                 end_epoch: int | None = None, staircase: bool = True,
+                 momentum_correction: bool = True, steps_per_epoch: int | None = None) -> None:
+        super().__init__()
+        self.initial_lr = initial_lr
+        self.start_epoch, self.end_epoch = start_epoch, end_epoch
+        self.staircase = staircase if callable(multiplier) else True
+        self.momentum_correction = momentum_correction
+        self.steps_per_epoch: Any = steps_per_epoch
+        self.multiplier = multiplier if callable(multiplier) else lambda epoch: multiplier
+        self.current_epoch = 0
+        self._momentum: float | None = None  # of before the correction
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if not self.staircase and self.steps_per_epoch is None:
+            self.steps_per_epoch = self.params.get("steps")
+            if not self.steps_per_epoch:
+                raise ValueError(f"{type(self).__name__}: nobody knows how many batches an epoch "
+                                 "has; give steps_per_epoch")
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.current_epoch = epoch
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self.current_epoch < self.start_epoch or (
+                self.end_epoch is not None and self.current_epoch >= self.end_epoch):
+            return
+        if self.staircase:
+            if batch == 0:
+                self._adjust(self.current_epoch)
+        else:
+            self._adjust(self.current_epoch + batch / self.steps_per_epoch)
+
+    def _adjust(self, epoch: float) -> None:
+        optimizer = self.model.optimizer
+        before = float(optimizer.learning_rate)
+        now = self.initial_lr * self.multiplier(epoch)
+        optimizer.learning_rate = now
+        momentum = getattr(optimizer, "momentum", None)
+        if self.momentum_correction and isinstance(momentum, float) and momentum and before:
+            self._momentum = momentum
+            optimizer.momentum = momentum * now / before
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._momentum is not None:
+            self.model.optimizer.momentum, self._momentum = self._momentum, None
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if logs is not None:
+            logs["lr"] = float(self.model.optimizer.learning_rate)
+
+
+class LearningRateWarmupCallback(LearningRateScheduleCallback):
+    """Raises the learning rate from ``initial_lr / size()`` to ``initial_lr`` batch by batch over the
+    first epochs, after Goyal et al., section 2.2 (2017).
+
+    Args:
+        initial_lr: the learning rate of all ranks together, usually that of one times ``size()``.
+        warmup_epochs: how many epochs it takes.
+        momentum_correction, steps_per_epoch: as in LearningRateScheduleCallback.
+        verbose: 1: rank 0 prints when it is done.
+    """
+
+    def __init__(self, initial_lr: float, warmup_epochs: int = 5, momentum_correction: bool = True,
+                 steps_per_epoch: int | None = None, verbose: int = 0) -> None:
+        def multiplier(epoch: float) -> float:
+            # So that the last batch of the warm-up, not the one after, has the whole rate.
+            epoch += 1 / self.steps_per_epoch
+            return 1 / horovod_cpp.size() * (epoch * (horovod_cpp.size() - 1) / warmup_epochs + 1)
+
+        self.warmup_epochs = warmup_epochs
+        super().__init__(initial_lr, multiplier, 0, warmup_epochs, False, momentum_correction,
+                         steps_per_epoch)
+        self.verbose = verbose
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        if epoch == self.warmup_epochs - 1 and self.verbose and horovod_cpp.rank() == 0:
+            print(f"Epoch {epoch + 1}: the learning rate has been raised to "
+                  f"{float(self.model.optimizer.learning_rate):g}")
+
+
+class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc]
+    """Keras' ModelCheckpoint that keeps the best model only, and writes on rank 0 alone.
+
+    Args:
+        filepath: where to; ends in ``.keras`` or, with ``save_weights_only``, ``.weights.h5``.
+        monitor, verbose, mode, save_freq, save_weights_only: ModelCheckpoint's. The ranks decide
+            alike if MetricAverageCallback stands before it in the list.
+    """
+
+    def __init__(self, filepath: Any, monitor: str = "val_loss", verbose: int = 0,
+                 mode: str = "auto", save_freq: str | int = "epoch",
+                 save_weights_only: bool = False) -> None:
+        super().__init__(filepath, monitor, verbose, save_best_only=True,
+                         save_weights_only=save_weights_only, mode=mode, save_freq=save_freq)
+
+    def _save_model(self, *args: Any, **kwargs: Any) -> None:
+        if horovod_cpp.rank() == 0:
+            super()._save_model(*args, **kwargs)

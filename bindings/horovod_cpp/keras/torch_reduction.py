@@ -1,0 +1,31 @@
+"""Gradients of Keras' backend "torch": PyTorch's, by the reducer of horovod_cpp.torch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from horovod_cpp.torch import compression as compressors
+from horovod_cpp.torch.compression import Compression
+from horovod_cpp.torch.gradients import reducer_of
+
+
+class Reduction:
+    """From now on, as long as it lives, backward passes start to reduce what they have finished."""
+
+    def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any]) -> None:
+        if isinstance(groups, (list, tuple)):
+            groups = [[variable.value for variable in group] for group in groups]
+        compression = options["compression"]
+        self._reducer = reducer_of([(name, variable.value) for name, variable in named], groups, {
+            **options, "backward_passes_per_step": 1, "gradient_as_bucket_view": True,
+            "compression": compressors.chosen(Compression.none if compression is None else compression),
+            "clip_grad_norm": None, "clip_when": "after", "overlap_step": False})
+
+    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Sequence[Any]:
+        if not self._reducer.active:
+            return gradients
+        for gradient, variable in zip(gradients, variables):
+            if variable.value.grad is not gradient:  # computed without a backward pass of our hooks
+                variable.value.grad = gradient
+        self._reducer.synchronize()
+        self._reducer.begin_step()
+        return [variable.value.grad for variable in variables]

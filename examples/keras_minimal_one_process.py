@@ -1,0 +1,37 @@
+"""Trains a small Keras network on handwritten digits, which write_digits.py puts into a folder.
+
+    python examples/write_digits.py digits
+    python examples/keras_minimal_one_process.py digits    # one process
+    hvdrun -np 2 python examples/keras_minimal.py digits   # as many ranks as you like
+"""
+import argparse
+
+import keras
+import numpy as np
+from keras import layers
+
+
+def digits(folder, part):
+    """The images and labels of one pair of IDX files."""
+    files = (np.fromfile(f"{folder}/{part}-{what}-ubyte", np.uint8)
+             for what in ("images-idx3", "labels-idx1"))
+    images, labels = (each[skip:] for each, skip in zip(files, (16, 8)))
+    return images.reshape(len(labels), 8, 8, 1) / np.float32(255), labels
+
+
+parser = argparse.ArgumentParser(usage=__doc__)
+parser.add_argument("folder", help="what write_digits.py wrote")
+folder = parser.parse_args().folder
+keras.utils.set_random_seed(1)
+(images, labels), test = (digits(folder, part) for part in ("train", "t10k"))
+model = keras.Sequential([
+    keras.Input((8, 8, 1)),
+    layers.Conv2D(16, 3, padding="same", activation="relu"), layers.MaxPooling2D(2),
+    layers.Conv2D(32, 3, padding="same", activation="relu"), layers.MaxPooling2D(2),
+    layers.Flatten(), layers.Dense(10)])
+optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+              metrics=["accuracy"])
+model.fit(images, labels, batch_size=32, epochs=10, verbose=2)
+_, accuracy = model.evaluate(*test, verbose=0)
+print(f"test accuracy {accuracy:.4f}")

@@ -1,0 +1,131 @@
+#include "ops/net/channel.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace hvd {
+namespace {
+
+constexpr std::size_t kHeader =
+    sizeof(std::uint32_t) + sizeof(Frame::type) + sizeof(Frame::rank);  // the length comes first
+// Read at once, so that whoever never stops sending delays no time limit.
+constexpr std::size_t kMostAtOnce = 1 << 20;
+
+std::string address_of(int socket, int (*end)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage name{};
+  socklen_t length = sizeof name;
+  auto* const any = reinterpret_cast<sockaddr*>(&name);
+  std::array<char, NI_MAXHOST> text{};
+  if (end(socket, any, &length) != 0 || name.ss_family == AF_UNIX) return "";
+  const bool known = getnameinfo(any, length, text.data(), static_cast<socklen_t>(text.size()),
+                                 nullptr, 0, NI_NUMERICHOST) == 0;
+  return known ? text.data() : "";
+}
+
+}  // namespace
+
+Channel::Channel(TcpDescriptor socket, std::optional<Handshake> handshake, const Limits& limits)
+    : socket_(std::move(socket)), handshake_(std::move(handshake)), limits_(limits) {
+  fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
+}
+
+bool Channel::shake_hands() {
+  if (handshake_->state() == Handshake::State::kGoing) {
+    read();
+    taken_ += handshake_->take(std::span(received_).subspan(taken_));
+    const Bytes output = handshake_->take_output();
+    unsent_.insert(unsent_.end(), output.begin(), output.end());
+    flush();
+  }
+  return handshake_->state() == Handshake::State::kDone;
+}
+
+std::size_t Channel::begin_frame(std::uint8_t type, std::int32_t rank) {
+  const std::size_t at = unsent_.size();
+  ByteWriter writer(unsent_);
+  writer.put(std::uint32_t{0});
+  writer.put(type);
+  writer.put(rank);
+  return at;
+}
+
+void Channel::end_frame(std::size_t at) {
+  const auto length = static_cast<std::uint32_t>(unsent_.size() - at - kHeader);
+  std::memcpy(unsent_.data() + at, &length, sizeof length);
+}
+
+bool Channel::flush() {
+  std::string why;  // read() finds the end
+  std::size_t sent = 0;
+  bool over = !socket_ || ended_;
+  while (!over && sent < unsent_.size()) {
+    const auto count = write_some(socket_.get(), std::span(unsent_).subspan(sent), why);
+    over = !count;
+    if (over || *count == 0) break;
+    sent += *count;
+  }
+  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent));
+  return over || unsent_.empty();
+}
+
+bool Channel::read() {
+  received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(taken_));
+  taken_ = 0;
+  std::array<std::byte, 1 << 16> buffer;
+  const bool begins = handshake_ && handshake_->state() == Handshake::State::kGoing;
+  const std::size_t limit =
+      begins ? handshake_->missing() : std::min(kHeader + limits_.most, here() + kMostAtOnce);
+  while (socket_ && !ended_ && here() < limit) {
+    const std::size_t most = std::min(limit - here(), buffer.size());
+    const auto got = read_some(socket_.get(), std::span(buffer).first(most), end_);
+    ended_ = !got;
+    if (ended_) break;
+    received_.insert(received_.end(), buffer.begin(),
+                     buffer.begin() + static_cast<std::ptrdiff_t>(*got));
+    if (*got < most) break;  // the socket has no more: the next look would find nothing
+  }
+  return socket_ && !ended_;
+}
+
+std::optional<Frame> Channel::next() {
+  if (here() < kHeader) return std::nullopt;
+  const auto rest = std::span<const std::byte>(received_).subspan(taken_);
+  ByteReader reader(rest);
+  const auto length = reader.get<std::uint32_t>();
+  Frame frame;
+  frame.type = reader.get<std::uint8_t>();
+  frame.rank = reader.get<std::int32_t>();
+  if (frame.type >= limits_.types) ByteReader::malformed("unknown type of frame");
+  if (length > limits_.most) ByteReader::malformed("frame too long");
+  if (reader.remaining() < length) return std::nullopt;
+  const auto payload = rest.subspan(kHeader, length);
+  frame.payload.assign(payload.begin(), payload.end());
+  taken_ += kHeader + length;
+  return frame;
+}
+
+pollfd Channel::wanted() const noexcept {
+  return {ended_ ? -1 : socket_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)),
+          0};
+}
+
+void Channel::close() {
+  socket_.reset();
+  unsent_.clear();
+}
+
+std::string Channel::own_address() const {
+  return address_of(socket_.get(), getsockname);
+}
+
+std::string Channel::peer_address() const {
+  return address_of(socket_.get(), getpeername);
+}
+
+}  // namespace hvd

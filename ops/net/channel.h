@@ -1,0 +1,94 @@
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "core/base/bytes.h"
+#include "ops/net/handshake.h"
+#include "ops/net/tcp_socket.h"
+
+namespace hvd {
+
+inline constexpr std::int32_t kNoRank = -1;
+
+// What is sent over a Channel: bytes of a type that its users define, about a rank or about none.
+struct Frame {
+  std::uint8_t type = 0;
+  std::int32_t rank = kNoRank;
+  Bytes payload;
+};
+
+// A connected socket, a handshake over it, and then frames: length, type, rank, payload. No call
+// waits. Whoever is at the other end may send anything: what is no frame throws PeerLostError. Not
+// thread-safe.
+class Channel {
+ public:
+  struct Limits {
+    unsigned types = 0;    // of frames: 0 .. types-1
+    std::size_t most = 0;  // bytes of payload that the other end may send at once
+  };
+
+  // Closed.
+  Channel() = default;
+  // The socket becomes non-blocking. It keeps no more of what comes than one frame takes, and until
+  // the handshake is done no more than that. Without one both ends know each other already.
+  Channel(TcpDescriptor socket, std::optional<Handshake> handshake, const Limits& limits);
+  explicit operator bool() const { return static_cast<bool>(socket_); }
+
+  // Goes on with the handshake as far as it can now; true once it is done, and only then frames may
+  // be sent and received. handshake() says whether and why it has failed.
+  bool shake_hands();
+  const Handshake& handshake() const noexcept { return *handshake_; }
+  void allow(std::size_t most) noexcept { limits_.most = most; }
+
+  // Sends what `put` gives to a ByteWriter, as far as the socket takes it; flush() sends the rest.
+  template <typename Put>
+  requires std::is_invocable_v<Put, ByteWriter&>
+  void send(std::uint8_t type, std::int32_t rank, const Put& put) {
+    if (!socket_) return;
+    const std::size_t at = begin_frame(type, rank);
+    ByteWriter writer(unsent_);
+    put(writer);
+    end_frame(at);
+    flush();
+  }
+  // True once all that was sent has left, or will not.
+  bool flush();
+  std::size_t unsent() const noexcept { return unsent_.size(); }  // bytes that are still here
+  // Takes what came; false once the other end is gone. Frames that came before are still here.
+  bool read();
+  // The next frame, if a whole one is here.
+  std::optional<Frame> next();
+  bool ended() const noexcept { return ended_; }
+  // Why it ended; "" if the other end closed it in order.
+  const std::string& end() const noexcept { return end_; }
+
+  // What poll() should wait for; fd -1 once there is nothing.
+  pollfd wanted() const noexcept;
+  void close();
+  // Numeric, of either end; "" if they have none.
+  std::string own_address() const;
+  std::string peer_address() const;
+
+ private:
+  std::size_t begin_frame(std::uint8_t type, std::int32_t rank);
+  void end_frame(std::size_t at);
+  std::size_t here() const noexcept { return received_.size() - taken_; }
+
+  TcpDescriptor socket_;
+  std::optional<Handshake> handshake_;
+  Limits limits_;
+  Bytes unsent_;
+  Bytes received_;
+  std::size_t taken_ = 0;  // of received_
+  bool ended_ = false;
+  std::string end_;
+};
+
+}  // namespace hvd

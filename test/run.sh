@@ -201,10 +201,6 @@ run_torch() {
     --dist worksteal --junitxml="$results/$1.xml"
 }
 
-install_tensorflow() {
-  make_tf_venv && install_wheel build/tf
-}
-
 # One pytest process: its ranks import TensorFlow once, which takes longer than most of its cases.
 run_tensorflow() {
   build/tf/bin/python -m pytest test/tensorflow -q --junitxml="$results/tensorflow.xml"
@@ -322,7 +318,11 @@ if ((packaged == 0)); then
   await torch
   await python
   step faults run_faults
+<<<<<<< HEAD
   if [[ -n $full ]] && step install-tensorflow install_tensorflow; then
+=======
+  if [[ -n $full ]] && step tf-environment make_tf_venv && step tf-package install_wheel build/tf; then
+>>>>>>> e400bb8b67e9d711321a8dd7082e29f3459a971e
     step tensorflow run_tensorflow
     step keras run_pytest keras build/tf test/keras
   fi

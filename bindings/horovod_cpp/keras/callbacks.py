@@ -1,5 +1,6 @@
 """Callbacks for ``model.fit`` over many ranks, under Horovod's names."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -124,6 +125,12 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         self._momentum: float | None = None  # of before the correction
 
     def on_train_begin(self, logs: Any = None) -> None:
+        if (self.momentum_correction and getattr(self.model.optimizer, "momentum", None)
+                and keras.backend.backend() == "tensorflow" and not self.model.run_eagerly
+                and horovod_cpp.rank() == 0):
+            warnings.warn(f"{type(self).__name__}: TensorFlow traces the optimizer's momentum into the "
+                          "step, so it is not corrected; give momentum_correction=False, or "
+                          "compile(run_eagerly=True)", stacklevel=2)
         if not self.staircase and self.steps_per_epoch is None:
             self.steps_per_epoch = self.params.get("steps")
             if not self.steps_per_epoch:

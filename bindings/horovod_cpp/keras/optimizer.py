@@ -1,5 +1,6 @@
 """DistributedOptimizer of Keras."""
 
+import importlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,11 @@ def _refuse(text: str) -> Any:
 def _reduction() -> Any:
     """The class that reduces gradients of Keras' backend."""
     backend = keras.backend.backend()
-    if backend != "torch":
+    if backend not in ("tensorflow", "torch"):
         raise _native.UnsupportedError(
             f"DistributedOptimizer: gradients of Keras' backend {backend!r} cannot be reduced yet; set "
-            "KERAS_BACKEND=torch")
-    from horovod_cpp.keras.torch_reduction import Reduction
-    return Reduction
+            "KERAS_BACKEND to tensorflow or torch")
+    return importlib.import_module(f"horovod_cpp.keras.{backend}_reduction").Reduction
 
 
 class _Wrapping:
@@ -118,7 +118,8 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     """Wrap a Keras optimizer: ``apply()``, which ``model.fit`` calls, reduces gradients over all ranks
     before the optimizer clips and applies them.
 
-    Gradients are reduced while the backward pass still runs. Under the global policy "mixed_float16" the optimizer is wrapped in a LossScaleOptimizer first, as compile()
+    Gradients are reduced while the backward pass still runs; with the backend "tensorflow" in a
+    function that TensorFlow traces, as fit() does. Under the global policy "mixed_float16" the optimizer is wrapped in a LossScaleOptimizer first, as compile()
     would do it: all ranks then see the same infinities. Files have the plain optimizer; see
     ``load_model``.
 

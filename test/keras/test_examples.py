@@ -15,9 +15,10 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
 def run_page(block):
-    import horovod_cpp
     import keras
     import numpy
+
+    import horovod_cpp
 
     horovod_cpp.init()
     keras.utils.set_random_seed(horovod_cpp.rank())

@@ -102,12 +102,13 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # Keras may be missing
     def __setattr__(self, name: str, value: Any) -> None:
         """A LossScaleOptimizer, which lets a rank whose gradients are not finite step without the
         others, sets this of the optimizer that it wraps, and nothing else tells that it does."""
-        if name != "loss_scale_factor":
-            return super().__setattr__(name, value)
-        raise _native.UnsupportedError(
-            "DistributedOptimizer: a LossScaleOptimizer, which compile() makes under the policy "
-            "mixed_float16, must be inside: DistributedOptimizer(keras.optimizers."
-            "LossScaleOptimizer(optimizer)), or set the global policy before you wrap the optimizer")
+        if name == "loss_scale_factor":
+            raise _native.UnsupportedError(
+                "DistributedOptimizer: a LossScaleOptimizer, which compile() makes under the policy "
+                "mixed_float16, must be inside: DistributedOptimizer(keras.optimizers."
+                "LossScaleOptimizer(optimizer)), or set the global policy before you wrap the "
+                "optimizer")
+        super().__setattr__(name, value)
 
 
 @short_traceback

@@ -16,31 +16,31 @@ _Arguments = ParamSpec("_Arguments")
 _Given = TypeVar("_Given")
 
 
-class InvalidArgumentError(tf.errors.InvalidArgumentError, _native.InvalidArgumentError):
+class InvalidArgumentError(tf.errors.InvalidArgumentError, _native.InvalidArgumentError):  # type: ignore[misc]
     """A mistake on this rank."""
 
 
-class MismatchError(tf.errors.FailedPreconditionError, _native.MismatchError):
+class MismatchError(tf.errors.FailedPreconditionError, _native.MismatchError):  # type: ignore[misc]
     """Ranks disagree; on every rank, and the job goes on."""
 
 
-class StalledError(tf.errors.DeadlineExceededError, _native.StalledError):
+class StalledError(tf.errors.DeadlineExceededError, _native.StalledError):  # type: ignore[misc]
     """A rank was silent for too long."""
 
 
-class PeerLostError(tf.errors.AbortedError, _native.PeerLostError):
+class PeerLostError(tf.errors.AbortedError, _native.PeerLostError):  # type: ignore[misc]
     """A rank is gone."""
 
 
-class AbortedError(tf.errors.CancelledError, _native.AbortedError):
+class AbortedError(tf.errors.CancelledError, _native.AbortedError):  # type: ignore[misc]
     """The job ended."""
 
 
-class UnsupportedError(tf.errors.UnimplementedError, _native.UnsupportedError):
+class UnsupportedError(tf.errors.UnimplementedError, _native.UnsupportedError):  # type: ignore[misc]
     """This build or this job cannot do that."""
 
 
-class InternalError(tf.errors.InternalError, _native.InternalError):
+class InternalError(tf.errors.InternalError, _native.InternalError):  # type: ignore[misc]
     """A mistake of horovod_cpp's."""
 
 

@@ -59,7 +59,7 @@ def DistributedGradientTape(
     Raises:
         InvalidArgumentError: an option does not fit.
     """
-    tape = object.__new__(type("DistributedGradientTape", (_Distributed, type(gradtape)), {}))
+    tape: Any = object.__new__(type("DistributedGradientTape", (_Distributed, type(gradtape)), {}))
     tape.__dict__.update(gradtape.__dict__)
     tape._reduction = Reduction(compression, sparse_as_dense, reduce_op(op),
                                 gradient_predivide_factor, groups or num_groups, process_set,

@@ -77,13 +77,13 @@ class CMakeBuild(build_ext):
         subprocess.run(["cmake", "--install", str(BUILD), "--component", "python", "--strip",
                         "--prefix", str(STAGE)], check=True)
         package = pathlib.Path(self.build_lib) / "horovod_cpp"
-        for library in package.glob("*.so*"):  # of an earlier run, perhaps with other options
+        for library in package.rglob("*.so*"):  # of an earlier run, perhaps with other options
             library.unlink()
         shutil.copytree(STAGE / "horovod_cpp", package, dirs_exist_ok=True)
         subprocess.run([sys.executable, str(ROOT / "bindings" / "stubs.py"), str(package)], check=True)
 
     def get_outputs(self):
-        return [str(path) for path in (pathlib.Path(self.build_lib) / "horovod_cpp").glob("*.so*")]
+        return [str(path) for path in (pathlib.Path(self.build_lib) / "horovod_cpp").rglob("*.so*")]
 
 
 setup(

@@ -201,6 +201,11 @@ run_torch() {
     --dist worksteal --junitxml="$results/$1.xml"
 }
 
+# One pytest process: its ranks import TensorFlow once, which takes longer than most of its cases.
+run_tensorflow() {
+  build/tf/bin/python -m pytest test/tensorflow -q --junitxml="$results/tensorflow.xml"
+}
+
 # install_versions VERSIONS   Environments with the newest or the oldest versions that the requirements
 # allow, and the package, built with them.
 install_versions() {
@@ -313,7 +318,12 @@ if ((packaged == 0)); then
   await torch
   await python
   step faults run_faults
-  if [[ -n $full ]] && step tf-environment make_tf_venv && step tf-package install_package build/venv build/tf; then
+<<<<<<< HEAD
+  if [[ -n $full ]] && step install-tensorflow install_tensorflow; then
+=======
+  if [[ -n $full ]] && step tf-environment make_tf_venv && step tf-package install_wheel build/tf; then
+>>>>>>> e400bb8b67e9d711321a8dd7082e29f3459a971e
+    step tensorflow run_tensorflow
     step keras run_pytest keras build/tf test/keras
   fi
   [[ -z $full ]] || ! has_nvcc || step gpu-python run_gpu_python

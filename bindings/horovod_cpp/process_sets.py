@@ -35,6 +35,11 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     return _remember(_native.add_process_set(process_set))
 
 
+def numbered(number: int) -> ProcessSet:
+    """The set of this job with this number; 0: all ranks."""
+    return global_process_set if number == 0 else _registered[number]
+
+
 def _as_set(given: Any) -> Any:
     try:
         return given if isinstance(given, ProcessSet) else ProcessSet(given)

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/ports/doorbell.h"
 #include "core/ports/fence.h"
+#include "core/runtime/callback_queue.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
 #include "core/runtime/wake/loop_ownership.h"
@@ -25,6 +27,9 @@ class Completion {
 
   explicit Completion(std::shared_ptr<LoopOwnership> ownership = nullptr)
       : ownership_(std::move(ownership)) {}
+  ~Completion();
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
 
   // The first call decides and returns true; later ones change nothing. The leases of `parts` are
   // dropped by the first thread that waits, or with the last handle: freeing user memory may need
@@ -33,13 +38,16 @@ class Completion {
   // The same in two steps, for many at once: a thread that waits for all of them wakes when the
   // last has ended. wake() follows on each that end() ended.
   bool end(Status status, Outcome outcome = {}, Parts parts = {});
-  void wake() noexcept { Doorbell(finished_).ring(); }
+  void wake() noexcept;
   // Before the end: all of it is in a device's queue in front of `past`, so that who goes on there
   // need not wait for the device. The outcome is final. Nothing happens if it ended before; wake()
   // follows.
   void order(Fence past, Outcome outcome);
 
   bool done() const noexcept { return is(Until::kDone); }
+  // `queue` calls `callback` once, after the end; any number of them. Throws AbortedError in a
+  // forked child.
+  void then(std::shared_ptr<CallbackQueue> queue, std::function<void()> callback);
   // Whether a Handle for it is left. These count them.
   bool held() const noexcept { return handles_.load(std::memory_order_acquire) != 0; }
   void hold() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
@@ -58,6 +66,13 @@ class Completion {
   const Outcome& wait_enqueued(Fence& past);
 
  private:
+  // What then() was given, a list from the last one to the first.
+  struct Continuation {
+    std::shared_ptr<CallbackQueue> queue;
+    std::function<void()> callback;
+    Continuation* before = nullptr;
+  };
+  void call_continuations();
   bool block_until(TimePoint deadline, Until until);
   bool spin(Until until) const noexcept;
 
@@ -70,6 +85,7 @@ class Completion {
       ownership_;  // of the engine this was submitted to; may be null
   std::atomic<std::uint32_t> state_{kPending};
   DoorbellState finished_;
+  std::atomic<Continuation*> continuations_{nullptr};
   std::atomic_flag parts_dropped_;
   std::atomic<std::uint32_t> handles_{0};
   const std::uint32_t generation_ = fork_generation();

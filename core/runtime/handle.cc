@@ -18,6 +18,10 @@ const Outcome& nothing() {
 
 }  // namespace
 
+Completion::~Completion() {
+  call_continuations();
+}
+
 bool Completion::finish(Status status, Outcome outcome, Parts parts) {
   if (!end(std::move(status), std::move(outcome), std::move(parts))) return false;
   wake();
@@ -37,6 +41,32 @@ bool Completion::end(Status status, Outcome outcome, Parts parts) {
   parts_ = std::move(parts);
   state_.store(kDone, std::memory_order_release);
   return true;
+}
+
+void Completion::wake() noexcept {
+  Doorbell(finished_).ring();
+  if (continuations_.load() != nullptr && done()) call_continuations();
+}
+
+// Either wake() finds what is put into the list here, or this finds the end: both write, then read
+// what the other one writes, and ring() as well as the exchange is a full barrier in between.
+void Completion::then(std::shared_ptr<CallbackQueue> queue, std::function<void()> callback) {
+  throw_if_forked(generation_);
+  auto* const next = new Continuation{std::move(queue), std::move(callback), continuations_.load()};
+  while (!continuations_.compare_exchange_weak(next->before, next)) {
+  }
+  if (state_.load() == kDone) call_continuations();
+}
+
+void Completion::call_continuations() {
+  Continuation* first = nullptr;
+  for (Continuation* next = continuations_.exchange(nullptr); next != nullptr;) {
+    first = std::exchange(next, std::exchange(next->before, first));
+  }
+  while (first != nullptr) {
+    const std::unique_ptr<Continuation> each(std::exchange(first, first->before));
+    each->queue->push(std::move(each->callback));
+  }
 }
 
 void Completion::order(Fence past, Outcome outcome) {
@@ -124,6 +154,14 @@ bool Handle::done() const {
 
 bool Handle::wait_for(Duration limit) const {
   return completion_ == nullptr || completion_->wait_until(Clock::now() + limit);
+}
+
+void Handle::then(std::shared_ptr<CallbackQueue> queue, std::function<void()> callback) const {
+  if (completion_ == nullptr) {
+    queue->push(std::move(callback));
+  } else {
+    completion_->then(std::move(queue), std::move(callback));
+  }
 }
 
 bool Handle::ordered_within(Duration limit) const {

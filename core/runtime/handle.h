@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Outcome {
 
 // Where the engine writes the end of a submission; thread-safe.
 class Completion;
+class CallbackQueue;
 
 // The caller's end of a submission. Copies share one submission; any thread may use them. While one
 // of them lives and the operation has not ended, its name may not be submitted again; once all are
@@ -48,6 +50,10 @@ class Handle {
   bool wait_for(Duration limit) const;
   // Blocks until the operation ended; throws what it failed with, every time it is asked.
   const Outcome& wait() const;
+
+  // `queue` calls `callback` once, when wait() would not block, however the operation ended; it
+  // keeps the queue until then. Never on this thread. Throws AbortedError in a forked child.
+  void then(std::shared_ptr<CallbackQueue> queue, std::function<void()> callback) const;
 
   // For who goes on in the queue of the device on which the results are, and need not wait there:
   // these end as soon as the operation is enqueued, where the backend can have that. Until

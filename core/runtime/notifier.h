@@ -4,14 +4,15 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "core/ports/doorbell.h"
+#include "core/runtime/callback_queue.h"
 
 namespace hvd {
 
 // Calls user code for the coordinator, which must never wait for it: it may want a lock that the
-// program holds while it waits for the coordinator. The thread starts with the first call.
+// program holds while it waits for the coordinator. Its queue is another one than that of
+// Runtime::callbacks(), which therefore goes on meanwhile.
 class Notifier {
  public:
   // `bell` rings when an answer is there, and must outlive this.
@@ -37,10 +38,9 @@ class Notifier {
 
  private:
   struct Shared;
-  void start();
 
-  std::shared_ptr<Shared> shared_;
-  std::thread thread_;
+  const std::shared_ptr<Shared> shared_;
+  CallbackQueue calls_;
 };
 
 }  // namespace hvd

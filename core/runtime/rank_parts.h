@@ -13,6 +13,7 @@
 #include "core/observe/observers.h"
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
+#include "core/runtime/callback_queue.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/notifier.h"
 #include "core/runtime/process_set.h"
@@ -54,7 +55,9 @@ struct RankParts {
   RankProtocol protocol;
   std::vector<InFlightPtr> unready;  // host tensors whose fence was not reached
   std::vector<AllJoined> joined;     // whose set still runs batches here
-  Notifier notifier;                 // any thread: callbacks. Last: these may own a thread
+  const std::shared_ptr<CallbackQueue> callbacks =
+      std::make_shared<CallbackQueue>();  // any thread: see Handle::then
+  Notifier notifier;                      // any thread: callbacks. Last: these may own a thread
   Executor executor;
 };
 

@@ -44,6 +44,10 @@ const SetRegistry& Runtime::sets() const {
   return coordinator().parts().sets;
 }
 
+const std::shared_ptr<CallbackQueue>& Runtime::callbacks() const {
+  return coordinator().parts().callbacks;
+}
+
 Notifier& Runtime::notifier() const {
   return coordinator().parts().notifier;
 }

@@ -17,6 +17,7 @@
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
 #include "core/runtime/arena.h"
+#include "core/runtime/callback_queue.h"
 #include "core/runtime/handle.h"
 #include "core/runtime/notifier.h"
 #include "core/runtime/process_set.h"
@@ -72,6 +73,8 @@ class Runtime {
   // How often submit() was called, by whomever: whether somebody used the job meanwhile.
   std::uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
 
+  // For Handle::then: calls what follows the end of a submission.
+  const std::shared_ptr<CallbackQueue>& callbacks() const;
   // Takes the callbacks of the program.
   Notifier& notifier() const;
   // Throws AbortedError in a forked child, as all of this does.

@@ -5,7 +5,7 @@ import pytest
 import horovod_cpp as hvd
 
 
-@pytest.fixture(scope="session", params=["torch"])
+@pytest.fixture(scope="session", params=["torch", "tensorflow"])
 def cluster(request):
     """Two ranks with one of Keras' backends, each on a core of its own."""
     with hvd.Cluster(2, env={"KERAS_BACKEND": request.param, "TF_CPP_MIN_LOG_LEVEL": "3",

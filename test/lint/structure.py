@@ -54,6 +54,7 @@ MAY_INCLUDE = {
     ],
     "horovod_cpp": ["horovod_cpp/distributed", "horovod_cpp/io"],
     "bindings/native": ["horovod_cpp"],
+    "bindings/tensorflow": ["bindings/native"],
     "runner/plan": ["core/config"],
     "runner/link": ["core/config", "ops/net"],
     "runner/output": ["runner/link"],
@@ -319,7 +320,7 @@ def check_rooms(root, findings):
 
 TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+([a-z_/\s]+)")
 TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
-PYTEST_FOLDERS = ("bindings", "gpu/python", "hosts", "keras", "lint", "mpi", "torch")
+PYTEST_FOLDERS = ("bindings", "gpu/python", "hosts", "keras", "lint", "mpi", "tensorflow", "torch")
 
 
 def check_tests_belong(root, findings):

@@ -103,12 +103,17 @@ add_torch() {
 # is compiled in build/cpu, like the preset of this name. With pip_verbosity=--verbose it shows the
 # compiler's progress.
 install_package() {
-  local pip_options=(--disable-pip-version-check --no-deps) environment
   rm -rf build/wheel build/lib.*  # which keeps modules that were deleted
   HVD_BUILD_FOLDER=build/cpu CMAKE_ARGS="-DHVD_WERROR=ON ${cmake_options-}" "$1/bin/pip" wheel "${pip_verbosity---quiet}" \
-    "${pip_options[@]}" --no-build-isolation --wheel-dir build/wheel . || return
+    --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel . || return
+  install_wheel "$@"
+}
+
+# install_wheel ENVIRONMENT...   what install_package built last
+install_wheel() {
+  local environment
   for environment; do
-    "$environment/bin/pip" install --quiet "${pip_options[@]}" --force-reinstall \
+    "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall \
       build/wheel/*.whl || return
   done
 }

@@ -6,9 +6,10 @@
     model.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.SGD(0.01 * hvd.size())), ...)
     model.fit(x, y, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
 
-Start a script on two ranks with ``hvdrun -np 2 python script.py``. Runs on Keras' backend "torch".
-Values that collectives take here are what NumPy makes an array of; for tensors of a backward pass
-there are ``horovod_cpp.torch``'s.
+Start a script on two ranks with ``hvdrun -np 2 python script.py``. Runs on Keras' backends
+"tensorflow" and "torch". Values that collectives take here are what NumPy makes an array of; for
+tensors in a graph or in a backward pass there are ``horovod_cpp.tensorflow``'s and
+``horovod_cpp.torch``'s.
 """
 
 try:

@@ -1,5 +1,6 @@
 """Callbacks for ``model.fit`` over many ranks, under Horovod's names."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -124,6 +125,12 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         self._momentum: float | None = None  # of before the correction
 
     def on_train_begin(self, logs: Any = None) -> None:
+        if (self.momentum_correction and getattr(self._plain(), "momentum", None)
+                and keras.backend.backend() == "tensorflow" and not self.model.run_eagerly
+                and horovod_cpp.rank() == 0):
+            warnings.warn(f"{type(self).__name__}: TensorFlow traces the optimizer's momentum into the "
+                          "step, so it is not corrected; give momentum_correction=False, or "
+                          "compile(run_eagerly=True)", stacklevel=2)
         if not self.staircase and self.steps_per_epoch is None:
             self.steps_per_epoch = self.params.get("steps")
             if not self.steps_per_epoch:
@@ -143,8 +150,12 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         else:
             self._adjust(self.current_epoch + batch / self.steps_per_epoch)
 
+    def _plain(self) -> Any:
+        """The optimizer that updates, inside of one that scales the loss."""
+        return getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
+
     def _adjust(self, epoch: float) -> None:
-        optimizer = self.model.optimizer
+        optimizer = self._plain()
         before = float(optimizer.learning_rate)
         now = self.initial_lr * self.multiplier(epoch)
         optimizer.learning_rate = now
@@ -155,7 +166,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self._momentum is not None:
-            self.model.optimizer.momentum, self._momentum = self._momentum, None
+            self._plain().momentum, self._momentum = self._momentum, None
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if logs is not None:

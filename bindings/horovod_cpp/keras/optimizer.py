@@ -1,5 +1,6 @@
 """DistributedOptimizer of Keras."""
 
+import importlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,22 +26,21 @@ def _refuse(text: str) -> Any:
 def _reduction() -> Any:
     """The class that reduces gradients of Keras' backend."""
     backend = keras.backend.backend()
-    if backend != "torch":
+    if backend not in ("tensorflow", "torch"):
         raise _native.UnsupportedError(
             f"DistributedOptimizer: gradients of Keras' backend {backend!r} cannot be reduced yet; set "
-            "KERAS_BACKEND=torch")
-    from horovod_cpp.keras.torch_reduction import Reduction
-    return Reduction
+            "KERAS_BACKEND to tensorflow or torch")
+    return importlib.import_module(f"horovod_cpp.keras.{backend}_reduction").Reduction
 
 
 class _Wrapping:
     """What a distributed optimizer knows besides what its plain class does."""
 
-    def __init__(self, options: dict[str, Any], groups: _Groups, local: Iterable[Any],
-                 scale_local: bool, passes: int) -> None:
+    def __init__(self, options: dict[str, Any], groups: _Groups, scale_local: bool,
+                 passes: int) -> None:
         self.make_reduction = _reduction()
         self.options, self.groups = options, groups
-        self.local = {id(variable): variable for variable in local}
+        self.local: dict[int, Any] = {}  # variables by id()
         self.scale_local = scale_local
         # Keras averages what it accumulates, and Horovod adds it up.
         self.factor = 1 if options["average_aggregated_gradients"] else passes
@@ -57,14 +57,21 @@ class _Wrapping:
         shared = [place for place, variable in enumerate(variables) if id(variable) not in self.local]
         reduced = self.reduction.reduce([gradients[place] for place in shared],
                                         [variables[place] for place in shared])
-        size = self.options["process_set"].size()
-        result = [gradient / size if self.scale_local and gradient is not None else gradient
-                  for gradient in gradients] if len(shared) < len(gradients) else list(gradients)
+        ranks = self.options["process_set"]
+        is_scaled = self.scale_local and ranks.included()
+        result = [self._times(gradient, 1 / ranks.size()) if is_scaled else gradient
+                  for gradient in gradients] if self.local else list(gradients)
         for place, gradient in zip(shared, reduced):
             result[place] = gradient
-        if self.factor != 1:
-            result = [None if gradient is None else gradient * self.factor for gradient in result]
-        return result
+        return [self._times(gradient, self.factor) for gradient in result]
+
+    @staticmethod
+    def _times(gradient: Any, factor: float) -> Any:
+        if gradient is None or factor == 1:
+            return gradient
+        if hasattr(gradient, "with_values"):  # tf.IndexedSlices, which have no product
+            return gradient.with_values(gradient.values * factor)
+        return gradient * factor
 
 
 class _Distributed(_Wrapped):  # type: ignore[misc]  # Keras may be missing
@@ -92,18 +99,16 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # Keras may be missing
             _refuse("register_local_var() after the optimizer was built; call it before fit()")
         self._hvd.local[id(variable)] = variable
 
-    @property
-    def loss_scale_factor(self) -> Any:
-        return self.__dict__.get("loss_scale_factor")
-
-    @loss_scale_factor.setter
-    def loss_scale_factor(self, factor: Any) -> None:
-        """What a LossScaleOptimizer does to the one that it wraps. It lets a rank whose gradients are
-        not finite step without the others, which would wait for it forever."""
-        raise _native.UnsupportedError(
-            "DistributedOptimizer: a LossScaleOptimizer, which compile() makes under the policy "
-            "mixed_float16, must be inside: DistributedOptimizer(keras.optimizers."
-            "LossScaleOptimizer(optimizer)), or set the global policy before you wrap the optimizer")
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A LossScaleOptimizer, which lets a rank whose gradients are not finite step without the
+        others, sets this of the optimizer that it wraps, and nothing else tells that it does."""
+        if name == "loss_scale_factor":
+            raise _native.UnsupportedError(
+                "DistributedOptimizer: a LossScaleOptimizer, which compile() makes under the policy "
+                "mixed_float16, must be inside: DistributedOptimizer(keras.optimizers."
+                "LossScaleOptimizer(optimizer)), or set the global policy before you wrap the "
+                "optimizer")
+        super().__setattr__(name, value)
 
 
 @short_traceback
@@ -118,7 +123,8 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     """Wrap a Keras optimizer: ``apply()``, which ``model.fit`` calls, reduces gradients over all ranks
     before the optimizer clips and applies them.
 
-    Gradients are reduced while the backward pass still runs. Under the global policy "mixed_float16" the optimizer is wrapped in a LossScaleOptimizer first, as compile()
+    Gradients are reduced while the backward pass still runs; with the backend "tensorflow" in a
+    function that TensorFlow traces, as fit() does. Under the global policy "mixed_float16" the optimizer is wrapped in a LossScaleOptimizer first, as compile()
     would do it: all ranks then see the same infinities. Files have the plain optimizer; see
     ``load_model``.
 
@@ -133,8 +139,9 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
         num_groups: Horovod's older way to give a number for ``groups``.
         groups: gradients that are reduced together: a number of groups, or lists of variables.
         process_set: the ranks to reduce over; a rank outside trains on its own.
-        backward_passes_per_step: updates take place after so many steps; gradients are summed, in the
-            accumulators of Keras' ``gradient_accumulation_steps``. Not of an optimizer that is built.
+        backward_passes_per_step: updates take place after so many steps; gradients, which are reduced
+            in each of them, are summed in the accumulators of Keras' ``gradient_accumulation_steps``.
+            Not of an optimizer that is built.
         average_aggregated_gradients: divide that sum by the number of steps.
         scale_local_gradients: divide gradients of local variables by the number of ranks; see
             PartialDistributedOptimizer.
@@ -163,16 +170,15 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     if op not in (Average, Sum):
         raise ValueError(f"DistributedOptimizer: op is {op.name}; Keras' optimizers take Average or "
                          "Sum")
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    _accumulate(inner, backward_passes_per_step)
-    if optimizer is inner and keras.config.dtype_policy().name == "mixed_float16":
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     wrapping = _Wrapping({
         "compression": compression, "op": op, "sparse_as_dense": sparse_as_dense,
         "gradient_predivide_factor": gradient_predivide_factor, "process_set": process_set,
         "average_aggregated_gradients": average_aggregated_gradients,
-    }, num_groups if groups is None else groups, (), scale_local_gradients,
-        backward_passes_per_step)
+    }, num_groups if groups is None else groups, scale_local_gradients, backward_passes_per_step)
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    _accumulate(inner, backward_passes_per_step)
+    if optimizer is inner and keras.config.dtype_policy().name == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     plain = type(optimizer)
     # The name and the module are what files have, and where Keras looks when it reads them.
     optimizer.__class__ = type(plain.__name__, (_Distributed, plain), {
@@ -218,6 +224,8 @@ def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Iterab
         if not layer.built:
             _refuse(f"the local layer {layer.name!r} is not built, so it has no variables yet; call "
                     "model.build() before")
+    if getattr(optimizer, "built", False):
+        _refuse("local layers of an optimizer that is built; wrap it before")
     wrapped = DistributedOptimizer(optimizer, *args, **options)
     for layer in layers:
         for variable in layer.trainable_variables:

@@ -30,5 +30,5 @@ def load_model(filepath: Any, custom_optimizers: Iterable[type[Any]] | None = No
     known = {**{each.__name__: each for each in custom_optimizers or ()}, **(custom_objects or {})}
     model = keras.saving.load_model(filepath, custom_objects=known)
     if getattr(model, "optimizer", None) is not None:
-        DistributedOptimizer(model.optimizer, compression=compression, **options)  # in place
+        model.optimizer = DistributedOptimizer(model.optimizer, compression=compression, **options)
     return model

@@ -14,8 +14,6 @@ Start a script on two ranks with ``hvdrun -np 2 python script.py``. Works with e
 """
 
 import pathlib as _pathlib
-from collections.abc import Iterable as _Iterable
-from collections.abc import Sequence as _Sequence
 from typing import Any as _Any
 
 try:
@@ -76,8 +74,8 @@ from horovod_cpp import (
 )
 from horovod_cpp import __version__ as __version__
 from horovod_cpp import call_site as _call_site
-from horovod_cpp import init as _init
 from horovod_cpp.built import *  # noqa: F403, all it has
+from horovod_cpp.front_end import init
 from horovod_cpp.objects import allgather_object, broadcast_object
 from horovod_cpp.torch import collectives
 from horovod_cpp.torch.collectives import *  # noqa: F403, all it has
@@ -102,23 +100,6 @@ __all__ = [
     "synchronize",
 ]
 __all__ += collectives.__all__
-
-
-def init(comm: None = None,
-         process_sets: _Iterable[ProcessSet | _Sequence[int]] | None = None) -> None:
-    """Find the other ranks of this job and connect to them; collective. See ``horovod_cpp.init``.
-
-    Args:
-        comm: Horovod's, for MPI; only None, the whole job. For some of the ranks, use process sets.
-        process_sets: ProcessSet objects or lists of ranks to register at once.
-
-    Raises:
-        UnsupportedError: ``comm`` is something else.
-    """
-    if comm is not None:
-        raise UnsupportedError("init(comm=...) is not supported: all ranks that were started make "
-                               "the job. For some of them, init(process_sets=[[0, 2], [1, 3]])")
-    _init(process_sets)
 
 
 _call_site.skip(_pathlib.Path(_torch.__file__).parent)

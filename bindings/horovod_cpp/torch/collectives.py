@@ -29,6 +29,7 @@ import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import Average, Handle, ProcessSet, ReduceOp, Sum, global_process_set
+from horovod_cpp.front_end import name_of_gradient, reduce_op
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import gpu, memory
@@ -36,7 +37,6 @@ from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.forms import (
     async_form,
     listed,
-    name_of_gradient,
     other_forms,
     recorded,
     run,
@@ -55,22 +55,6 @@ __all__ = [
 
 _Tensors: TypeAlias = Sequence[torch.Tensor]
 _Call: TypeAlias = Callable[[_Tensors, _native.Compression | None], list[torch.Tensor]]
-
-
-def reduce_op(op: ReduceOp | str | None, average: bool | None = None) -> ReduceOp:
-    """The ReduceOp that ``op``, or Horovod's old ``average``, means."""
-    if average is not None and op is not None:
-        raise _native.InvalidArgumentError("op and average exclude each other; average=True is "
-                                           "op=Average, average=False is op=Sum")
-    if average is not None:
-        return Average if average else Sum
-    if isinstance(op, str):
-        return _native._reduce_op(op)
-    try:
-        return Average if op is None else ReduceOp(op)
-    except ValueError:
-        raise _native.InvalidArgumentError(f"op={op!r} is not a reduction (Average, Sum, Adasum, "
-                                           "Min, Max, Product, BitAnd, BitOr)") from None
 
 
 def _check_gradient(op: ReduceOp, call: str) -> None:

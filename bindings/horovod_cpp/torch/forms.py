@@ -194,8 +194,3 @@ def recorded(call: str, tensors: list[torch.Tensor], run: _Run, gradients: _Grad
             [getattr(tensor, "requires_grad", False) for tensor in tensors]):
         return unlisted(call, list(_Recorded.apply(run, gradients, *tensors)))
     return unlisted(call, run(tensors))
-
-
-def name_of_gradient(name: str | None) -> str | None:
-    """Pairs the collective of a backward pass, as ``name`` does that of the forward pass."""
-    return None if name is None else f"{name}.gradient"

@@ -12,10 +12,11 @@ import torch
 
 from horovod_cpp import _native
 from horovod_cpp._native import Adasum, Average, ProcessSet, ReduceOp, global_process_set
+from horovod_cpp.front_end import reduce_op
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
-from horovod_cpp.torch.collectives import allreduce, reduce_op
+from horovod_cpp.torch.collectives import allreduce
 from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.gradients import (
     add_parameters,

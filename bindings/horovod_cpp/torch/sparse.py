@@ -15,9 +15,9 @@ from horovod_cpp._native import (
     Tensor,
     global_process_set,
 )
+from horovod_cpp.front_end import reduce_op
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import gpu, memory
-from horovod_cpp.torch.collectives import reduce_op
 
 _OPTIONS: dict[str, Any] = (
     # Else PyTorch 2 warns that it checks nothing.

@@ -340,6 +340,7 @@ void bind_dist(py::module_& m) {
   bind_reductions(m);
   bind_movement(m);
   bind_memory(m);
+  bind_collective_table(m);
   bind_state(m);
   bind_optimizer(m);
   bind_whole_models(m);

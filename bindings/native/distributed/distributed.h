@@ -268,6 +268,7 @@ void bind_process_sets(py::module_& m);
 void bind_compression(py::module_& m);
 void bind_reductions(py::module_& m);
 void bind_movement(py::module_& m);
+void bind_collective_table(py::module_& m);
 void bind_memory(py::module_& m);
 void bind_state(py::module_& m);
 void bind_optimizer(py::module_& m);

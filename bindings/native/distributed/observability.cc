@@ -7,7 +7,7 @@ namespace {
 
 using Json = Typed<"dict[str, typing.Any]">;
 
-py::dict to_dict(const BatchTotals& totals) {
+py::dict as_dict(const BatchTotals& totals) {
   py::dict dict;
   dict["batches"] = totals.batches;
   dict["tensors"] = totals.tensors;
@@ -21,7 +21,7 @@ py::dict to_dict(const BatchTotals& totals) {
   return dict;
 }
 
-py::dict to_dict(const Histogram& histogram) {
+py::dict as_dict(const Histogram& histogram) {
   py::list bounds, counts;
   for (std::size_t i = 0; i < Histogram::kBuckets; ++i) {
     bounds.append(histogram.bound(i));
@@ -34,8 +34,8 @@ py::dict to_dict(const Histogram& histogram) {
   return dict;
 }
 
-py::dict to_dict(const RankMetrics& rank) {
-  py::dict dict = to_dict(rank.totals);
+py::dict as_dict(const RankMetrics& rank) {
+  py::dict dict = as_dict(rank.totals);
   dict["exposed_seconds"] = to_seconds(rank.exposed);
   dict["late_batches"] = rank.lateness.batches;
   dict["last_batches"] = rank.lateness.last;
@@ -48,7 +48,7 @@ py::dict to_dict(const RankMetrics& rank) {
 
 Json metrics_dict() {
   const MetricsSnapshot snapshot = without_gil([] { return metrics(); });
-  py::dict dict = to_dict(snapshot.totals);
+  py::dict dict = as_dict(snapshot.totals);
   dict["rank"] = snapshot.rank;
   dict["size"] = snapshot.size;
   dict["age_seconds"] = to_seconds(snapshot.age);
@@ -57,16 +57,16 @@ Json metrics_dict() {
   py::dict kinds, histograms;
   for (std::size_t kind = 0; kind < snapshot.by_kind.size(); ++kind) {
     if (snapshot.by_kind[kind].batches == 0) continue;
-    kinds[name_of(static_cast<CollectiveKind>(kind))] = to_dict(snapshot.by_kind[kind]);
+    kinds[name_of(static_cast<CollectiveKind>(kind))] = as_dict(snapshot.by_kind[kind]);
   }
   dict["by_kind"] = kinds;
-  histograms["negotiate_seconds"] = to_dict(snapshot.negotiate_seconds);
-  histograms["queue_seconds"] = to_dict(snapshot.queue_seconds);
-  histograms["collective_seconds"] = to_dict(snapshot.collective_seconds);
-  histograms["batch_bytes"] = to_dict(snapshot.batch_bytes);
+  histograms["negotiate_seconds"] = as_dict(snapshot.negotiate_seconds);
+  histograms["queue_seconds"] = as_dict(snapshot.queue_seconds);
+  histograms["collective_seconds"] = as_dict(snapshot.collective_seconds);
+  histograms["batch_bytes"] = as_dict(snapshot.batch_bytes);
   dict["histograms"] = histograms;
   py::list ranks;
-  for (const RankMetrics& rank : snapshot.ranks) ranks.append(to_dict(rank));
+  for (const RankMetrics& rank : snapshot.ranks) ranks.append(as_dict(rank));
   dict["ranks"] = ranks;
   return dict;
 }

@@ -73,6 +73,17 @@ class RoundsCall final : public CallInFlight {
     return {};
   }
 
+  // Makes the next round start where one has ended.
+  Handle awaited() override {
+    const std::lock_guard turn(turn_);
+    while (!done_) {
+      const Handle next = round_call_->awaited();
+      if (!next.done()) return next;
+      finish_round();
+    }
+    return {};
+  }
+
  private:
   // What one tensor of the call sends in this round.
   void add_to_round(const std::vector<Tensor>& travelling) {

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/runtime/callback_queue.h"
+#include "core/runtime/handle.h"
 #include "core/runtime/wake/submission_group.h"
 #include "horovod_cpp/tensor/tensor.h"
 
@@ -29,7 +32,7 @@ using MaybeStream = std::optional<std::uintptr_t>;
 // Results on a GPU are there for what is put on their streams afterwards; the host does not wait
 // for the device (but with HVD_GPU_OPERATIONS=ipc or HOROVOD_ENABLE_ASYNC_COMPLETION=0). If work
 // that is enqueued fails later, the job ends, and whatever is called next throws, naming it.
-class CallInFlight {
+class CallInFlight : public std::enable_shared_from_this<CallInFlight> {
  public:
   virtual ~CallInFlight() = default;
   // Waits until result() would not block, at most until the deadline; whether it would not.
@@ -37,11 +40,15 @@ class CallInFlight {
   // Waits for the end; throws what the call failed with, every time it is asked. `reader`: the
   // stream for which results in other libraries' memory are there, instead of that memory's.
   virtual const CallResult& result(MaybeStream reader) = 0;
+  // `queue` calls `callback` once, when result() would not block.
+  void then(const std::shared_ptr<CallbackQueue>& queue, std::function<void()> callback);
   // Of an allreduce whose result() is there: whether it was flagged on any rank, see Request.
   // Throws as result() does.
   virtual bool flagged() const { return false; }
   // Where its tensors are, or some of them: a GPU if any is there.
   virtual Device device() const { return {}; }
+  // What result() waits for next; an empty handle when it would not block.
+  virtual Handle awaited() = 0;
 };
 
 struct AlltoallResult {

@@ -69,6 +69,11 @@ class EngineCall final : public CallInFlight {
     return {};
   }
 
+  Handle awaited() override {
+    const auto next = std::ranges::find_if_not(handles_, &Handle::done);
+    return next == handles_.end() ? Handle() : *next;
+  }
+
  private:
   void wait(std::size_t handle, MaybeStream reader) const {
     if (!in_stream_order_) {
@@ -142,6 +147,8 @@ class TensorCall final : public CallInFlight {
   }
   bool flagged() const override { return outcome_of(handle_).flagged; }
   Device device() const override { return output().device(); }
+
+  Handle awaited() override { return handle_; }
 
  private:
   const Tensor& output() const { return result_.tensors.front(); }
@@ -266,6 +273,13 @@ auto moved(Range& from) {
 }
 
 }  // namespace
+
+void CallInFlight::then(const std::shared_ptr<CallbackQueue>& queue,
+                        std::function<void()> callback) {
+  awaited().then(queue, [self = shared_from_this(), queue, callback = std::move(callback)] {
+    self->awaited().done() ? callback() : self->then(queue, callback);
+  });
+}
 
 void synchronize_all(const std::vector<CollectiveHandle>& handles) {
   Attempts attempts;

@@ -142,7 +142,8 @@ Plan random_plan(Random& random, const std::vector<std::vector<Rank>>& sets) {
   const std::size_t ranks = sets[plan.set].size();
   plan.root = static_cast<Rank>(below(random, ranks));
   if (plan.kind == Plan::kTransfer) {  // among all: at least two
-    plan.to = static_cast<Rank>((plan.root + 1 + below(random, ranks - 1)) % ranks);
+    const auto root = static_cast<std::size_t>(plan.root);
+    plan.to = static_cast<Rank>((root + 1 + below(random, ranks - 1)) % ranks);
   }
   plan.in_two = below(random, 2) == 0;
   for (std::size_t from = 0; from < ranks; ++from) {

@@ -1,0 +1,48 @@
+"""What the front ends of other frameworks share."""
+
+from collections.abc import Iterable, Sequence
+
+from horovod_cpp import _native
+from horovod_cpp import init as _init
+from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum
+
+__all__ = ["init"]
+
+
+def init(comm: None = None,
+         process_sets: Iterable[ProcessSet | Sequence[int]] | None = None) -> None:
+    """Find the other ranks of this job and connect to them; collective. See ``horovod_cpp.init``.
+
+    Args:
+        comm: Horovod's, for MPI; only None, the whole job. For some of the ranks, use process sets.
+        process_sets: ProcessSet objects or lists of ranks to register at once.
+
+    Raises:
+        UnsupportedError: ``comm`` is something else.
+    """
+    if comm is not None:
+        raise _native.UnsupportedError(
+            "init(comm=...) is not supported: all ranks that were started make "
+            "the job. For some of them, init(process_sets=[[0, 2], [1, 3]])")
+    _init(process_sets)
+
+
+def reduce_op(op: ReduceOp | str | None, average: bool | None = None) -> ReduceOp:
+    """The ReduceOp that ``op``, or Horovod's old ``average``, means."""
+    if average is not None and op is not None:
+        raise _native.InvalidArgumentError("op and average exclude each other; average=True is "
+                                           "op=Average, average=False is op=Sum")
+    if average is not None:
+        return Average if average else Sum
+    if isinstance(op, str):
+        return _native._reduce_op(op)
+    try:
+        return Average if op is None else ReduceOp(op)
+    except ValueError:
+        raise _native.InvalidArgumentError(f"op={op!r} is not a reduction (Average, Sum, Adasum, "
+                                           "Min, Max, Product, BitAnd, BitOr)") from None
+
+
+def name_of_gradient(name: str | None) -> str | None:
+    """Pairs the collective of a backward pass, as ``name`` does that of the forward pass."""
+    return f"{name}.gradient" if name else None

@@ -1,0 +1,23 @@
+"""Gradients of Keras' backend "tensorflow", by operations of horovod_cpp.tensorflow."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from horovod_cpp.tensorflow.compression import Compression
+from horovod_cpp.tensorflow.reduction import Reduction as _Reduction
+
+
+class Reduction:
+    """In a graph, which ``model.fit`` makes of a step, each gradient is reduced as soon as it is
+    there."""
+
+    def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any]) -> None:
+        if isinstance(groups, (list, tuple)):
+            groups = [[variable.value for variable in group] for group in groups]
+        compression = options["compression"]
+        self._reduce = _Reduction(
+            Compression.none if compression is None else compression, options["sparse_as_dense"],
+            options["op"], options["gradient_predivide_factor"], groups, options["process_set"])
+
+    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Sequence[Any]:
+        return self._reduce(gradients, [variable.value for variable in variables])

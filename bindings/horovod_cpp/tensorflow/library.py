@@ -1,0 +1,87 @@
+"""TensorFlow's operations for collectives, and the engine behind them."""
+
+import ctypes
+import pathlib
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import auto_control_deps
+
+from horovod_cpp import _native
+from horovod_cpp._native import ProcessSet
+
+_OLDEST = (2, 13)
+# The order of the others among all that has effects is the program's.
+_INDEPENDENT = ("HvdAllreduce", "HvdAllgather", "HvdBroadcast", "HvdReducescatter", "HvdAlltoall")
+
+
+def _load() -> Any:
+    version = tuple(int(part) for part in tf.__version__.split(".")[:2])
+    if version < _OLDEST:
+        raise ImportError(f"horovod_cpp.tensorflow needs TensorFlow 2.13 or newer; this is "
+                          f"{tf.__version__}, whose C API has no asynchronous operations")
+    path = str(pathlib.Path(__file__).with_name("_ops.so"))
+    operations = tf.load_op_library(path)
+    library = ctypes.CDLL(path)
+    library.hvd_tensorflow_error.restype = ctypes.c_char_p
+    if error := library.hvd_tensorflow_error().decode():
+        raise ImportError(f"horovod_cpp.tensorflow does not work with TensorFlow {tf.__version__}: "
+                          f"{error}")
+    library.hvd_tensorflow_connect.restype = ctypes.c_bool
+    if not library.hvd_tensorflow_connect(ctypes.c_void_p(_native._collective_table())):
+        raise ImportError(f"{path} is of another version of horovod_cpp; install the package again")
+    # Operations with effects run one after the other, in the program's order; those named here
+    # overlap, and are run as well if nothing uses the result: on other ranks something may. Where
+    # TensorFlow has renamed the list they still give the same results, but in turn.
+    name = "MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS"
+    if hasattr(auto_control_deps, name):
+        setattr(auto_control_deps, name,
+                frozenset((*getattr(auto_control_deps, name), *_INDEPENDENT)))
+    return operations
+
+
+_operations = _load()
+
+
+def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSet | int,
+         **attributes: Any) -> list[Any]:
+    """Calls the operation HvdKind; its results. ``name``: of the call; in a graph also of the node.
+
+    Raises:
+        UnsupportedError: while a function is traced for XLA, which cannot contain it.
+    """
+    if not tf.executing_eagerly():
+        _refuse_xla(kind)
+    number = process_set if isinstance(process_set, int) else _number_of(process_set)
+    inputs = {"tensor": tensors[0], "splits": tensors[1]} if kind == "alltoall" else {
+        "tensors": tensors}
+    if kind in ("barrier", "join"):
+        inputs = {}
+    results = getattr(_operations, f"hvd_{kind}")(
+        **inputs, **attributes, tensor_name=name or "", process_set=number,
+        name=_node_name(kind, name))
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def _number_of(process_set: ProcessSet) -> int:
+    number = process_set.process_set_id
+    if number is None:
+        raise _native.InvalidArgumentError(
+            f"{process_set} is not registered: see hvd.add_process_set() and init(process_sets=...)")
+    return int(number)
+
+
+def _node_name(kind: str, name: str | None) -> str:
+    """By which nodes of graphs pair their calls across ranks. TensorFlow numbers those of one name in
+    the order in which they are made; names of inputs may differ by rank, as captured tensors' do."""
+    words = "".join(letter if letter.isalnum() or letter in "_." else "_" for letter in name or "")
+    return f"{kind}.{words}" if words else kind
+
+
+def _refuse_xla(kind: str) -> None:
+    from tensorflow.python.ops import control_flow_util
+
+    if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+        raise _native.UnsupportedError(
+            f"{kind}: XLA cannot compile collectives; trace this function without it: "
+            "tf.function(jit_compile=False), or model.compile(jit_compile=False)")

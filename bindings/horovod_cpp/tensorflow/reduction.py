@@ -1,0 +1,92 @@
+"""Lists of gradients over the ranks, for what wraps tapes and optimizers."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from horovod_cpp import _native
+from horovod_cpp._native import Average, ProcessSet, ReduceOp, global_process_set
+from horovod_cpp.tensorflow.collectives import grouped_allreduce
+from horovod_cpp.tensorflow.compression import Compression
+
+
+def _same(variable: Any) -> Any:
+    """By which a variable is known: tf.Variable compares by elements in some modes."""
+    return variable.ref() if hasattr(variable, "ref") else id(variable)
+
+
+@dataclasses.dataclass
+class Reduction:
+    """How gradients are reduced: options of Horovod's tapes and optimizers."""
+
+    compression: Any = Compression.none
+    sparse_as_dense: bool = False
+    op: ReduceOp = Average
+    gradient_predivide_factor: float = 1.0
+    groups: int | Sequence[Sequence[Any]] | None = None
+    process_set: ProcessSet = global_process_set
+    scale_local_gradients: bool = True
+
+    def __post_init__(self) -> None:
+        self._local: set[Any] = set()
+        if self.gradient_predivide_factor != 1.0 and self.op != Average:
+            raise _native.InvalidArgumentError(
+                "gradient_predivide_factor goes with op=Average alone, not with "
+                f"{ReduceOp(self.op).name}")
+        if isinstance(self.groups, int) and self.groups < 0:
+            raise _native.InvalidArgumentError(f"groups={self.groups}: expected a number from 0 on")
+
+    def keep_local(self, variable: Any) -> None:
+        """The gradient of this one stays this rank's own, divided by the number of ranks."""
+        self._local.add(_same(variable))
+
+    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """The reduced gradients; None where there is none. ``variables``: which each belongs to."""
+        results = list(gradients)
+        # In a process set without this rank nothing is reduced.
+        ranks = self.process_set.size() if self.process_set.included() else 1
+        if not ranks or ranks == 1:
+            return results
+        shared = []
+        for i, (gradient, variable) in enumerate(zip(results, variables, strict=True)):
+            if gradient is None:
+                continue
+            if _same(variable) in self._local:
+                if self.scale_local_gradients:
+                    results[i] = gradient / tf.cast(ranks, gradient.dtype)
+            else:
+                shared.append(i)
+        for members in self._calls(shared, variables):
+            for i, reduced in zip(members, self._reduced([results[i] for i in members])):
+                results[i] = reduced
+        return results
+
+    def _calls(self, shared: list[int], variables: Sequence[Any]) -> list[list[int]]:
+        """Which gradients are reduced as one call.
+
+        In a graph each is one, so that it starts as soon as the gradient is there; eager calls wait
+        for each other, and so there is one for all.
+        """
+        if isinstance(self.groups, int) and self.groups > 0:
+            count = min(self.groups, len(shared))
+            bounds = [len(shared) * part // count for part in range(count + 1)] if count else [0]
+            return [shared[first:end] for first, end in zip(bounds, bounds[1:])]
+        if self.groups and not isinstance(self.groups, int):
+            group_of = {_same(variable): number for number, group in enumerate(self.groups)
+                        for variable in group}
+            calls: dict[Any, list[int]] = {}
+            for i in shared:
+                key = _same(variables[i])
+                calls.setdefault(group_of.get(key, key), []).append(i)
+            return list(calls.values())
+        return [shared] if tf.executing_eagerly() and shared else [[i] for i in shared]
+
+    def _reduced(self, gradients: list[Any]) -> list[Any]:
+        if self.sparse_as_dense:
+            gradients = [tf.convert_to_tensor(each) for each in gradients]
+        factor = self.gradient_predivide_factor
+        return grouped_allreduce(gradients, compression=self.compression, op=self.op,
+                                 prescale_factor=1.0 / factor, postscale_factor=factor,
+                                 process_set=self.process_set)

@@ -1,0 +1,149 @@
+#include "bindings/native/distributed/collective_table.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bindings/native/distributed/distributed.h"
+#include "core/base/status.h"
+#include "horovod_cpp/distributed/collectives/collectives.h"
+#include "horovod_cpp/distributed/collectives/world.h"
+
+namespace hvd::python {
+namespace {
+
+using Finish = void (*)(void* context, const TableResult& result);
+
+std::vector<Tensor> tensors_of(const TableCall& call) {
+  static char nothing;                              // where an empty tensor lies
+  std::vector<std::shared_ptr<const void>> owners;  // first of all, so that each is dropped
+  for (std::size_t i = 0; i < call.input_count; ++i) {
+    owners.emplace_back(call.inputs[i].owner, call.inputs[i].drop);
+  }
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < call.input_count; ++i) {
+    const TableTensor& each = call.inputs[i];
+    tensors.push_back(Tensor::wrap(each.data == nullptr ? &nothing : each.data,
+                                   Shape(each.shape, each.shape + each.axes),
+                                   static_cast<DType>(each.dtype), owners[i]));
+  }
+  return tensors;
+}
+
+Compression compression_of(int wire) {
+  switch (static_cast<WireFormat>(wire)) {
+    case WireFormat::kNone:
+      return Compression::none();
+    case WireFormat::kF16:
+      return Compression::fp16();
+    case WireFormat::kBF16:
+      return Compression::bf16();
+    case WireFormat::kInt8:
+      return Compression::int8();
+  }
+  throw InternalError("the table of collectives has no wire format " + std::to_string(wire));
+}
+
+std::shared_ptr<CallInFlight> start_call(const TableCall& call, const std::vector<Tensor>& tensors,
+                                         const ProcessSet& set) {
+  const auto op = static_cast<ReduceOp>(call.op);
+  const CollectiveOptions options{call.name, set};
+  switch (static_cast<CollectiveKind>(call.kind)) {
+    case CollectiveKind::kAllreduce:
+      return grouped_allreduce_async(tensors, {.op = op,
+                                               .name = call.name,
+                                               .prescale_factor = call.prescale,
+                                               .postscale_factor = call.postscale,
+                                               .compression = compression_of(call.wire),
+                                               .process_set = set})
+          .call();
+    case CollectiveKind::kReducescatter:
+      return grouped_reducescatter_async(tensors,
+                                         {op, call.name, call.prescale, call.postscale, set})
+          .call();
+    case CollectiveKind::kAllgather:
+      return grouped_allgather_async(tensors, options).call();
+    case CollectiveKind::kBroadcast:
+      return grouped_broadcast_async(tensors, call.root, options).call();
+    case CollectiveKind::kAlltoall:
+      return alltoall_async(tensors.at(0),
+                            {{call.splits, call.splits + call.split_count}, call.name, set})
+          .call();
+    case CollectiveKind::kBarrier:
+      return barrier_async(options).call();
+    case CollectiveKind::kJoin:
+      return join_async({.process_set = set}).call();
+    default:
+      throw InternalError("the table of collectives has no kind " + std::to_string(call.kind));
+  }
+}
+
+void drop_lease(void* owner) {
+  delete static_cast<std::shared_ptr<const void>*>(owner);
+}
+
+void finish_with(const CallResult& result, Finish finish, void* context) {
+  std::vector<TableTensor> tensors;
+  for (const Tensor& each : result.tensors) {
+    tensors.push_back({each.data(), static_cast<std::size_t>(each.numel()) * size_of(each.dtype()),
+                       each.shape().data(), each.shape().size(), static_cast<int>(each.dtype()),
+                       new std::shared_ptr<const void>(each.lease().owner), &drop_lease});
+  }
+  finish(context, {.tensors = tensors.data(),
+                   .count = tensors.size(),
+                   .rows_of = result.rows_of.data(),
+                   .rows_count = result.rows_of.size(),
+                   .number = result.number});
+}
+
+void finish_with(const Status& status, Finish finish, void* context) {
+  finish(context, {.status = static_cast<int>(status.code()), .message = status.message().c_str()});
+}
+
+void finish_call(CallInFlight& call, Finish finish, void* context) {
+  const CallResult* result = nullptr;
+  Status status;
+  try {
+    result = &call.result({});
+  } catch (...) {
+    status = current_status();
+  }
+  if (result != nullptr) {
+    finish_with(*result, finish, context);
+  } else {
+    finish_with(status, finish, context);
+  }
+}
+
+void start(const TableCall& call, Finish finish, void* context) {
+  Status status;
+  try {
+    const std::vector<Tensor> tensors = tensors_of(call);
+    const std::shared_ptr<World> world = hvd::world();
+    const auto started = start_call(call, tensors, world->process_set(call.process_set));
+    if (started != nullptr) {
+      started->then(world->runtime().callbacks(),
+                    [started, finish, context] { finish_call(*started, finish, context); });
+      return;
+    }
+  } catch (...) {
+    status = current_status();
+  }
+  if (status.ok()) {  // a call of no tensors
+    finish_with(CallResult{}, finish, context);
+  } else {
+    finish_with(status, finish, context);
+  }
+}
+
+constexpr CollectiveTable kTable = {kCollectiveTableVersion, &start};
+
+}  // namespace
+
+void bind_collective_table(py::module_& m) {
+  m.def(
+      "_collective_table", [] { return reinterpret_cast<std::uintptr_t>(&kTable); },
+      "The address of the CollectiveTable, for other native modules of this package.");
+}
+
+}  // namespace hvd::python

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Collectives for native modules that do not link this one, such as TensorFlow's operations: plain
+// C, at an address that Python hands over.
+namespace hvd::python {
+
+// Dense row-major memory on the CPU. Whoever receives one calls drop(owner) once, when it is done
+// with the memory, on any thread.
+struct TableTensor {
+  void* data;
+  std::size_t bytes;
+  const std::int64_t* shape;
+  std::size_t axes;
+  int dtype;  // DType
+  void* owner;
+  void (*drop)(void* owner);
+};
+
+struct TableCall {
+  int kind;  // CollectiveKind: allreduce, allgather, broadcast, reducescatter, alltoall, barrier,
+             // join
+  const char* name;  // "" = numbered
+  std::uint32_t process_set;
+  int op;  // ReduceOp
+  int root;
+  int wire;  // WireFormat of an allreduce
+  double prescale, postscale;
+  const std::int64_t* splits;  // alltoall
+  std::size_t split_count;     // 0 = equal parts
+  const TableTensor* inputs;
+  std::size_t input_count;
+};
+
+// Valid as long as the function that it is given to runs.
+struct TableResult {
+  int status = 0;            // StatusCode
+  const char* message = "";  // of an error
+  const TableTensor* tensors = nullptr;
+  std::size_t count = 0;                  // as many as inputs; 0 of an error
+  const std::int64_t* rows_of = nullptr;  // alltoall: rows from each rank of the set
+  std::size_t rows_count = 0;
+  std::int64_t number = 0;  // join: the rank that joined last
+};
+
+struct CollectiveTable {
+  std::uint32_t version;
+  // Calls finish(context, result) exactly once, on a thread of the engine's own, however the call
+  // and the job end; on this thread, before this returns, if the call is refused. Never waits.
+  void (*start)(const TableCall& call, void (*finish)(void* context, const TableResult& result),
+                void* context);
+};
+
+inline constexpr std::uint32_t kCollectiveTableVersion = 1;
+
+}  // namespace hvd::python

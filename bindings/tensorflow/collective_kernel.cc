@@ -1,0 +1,307 @@
+#include "bindings/tensorflow/collective_kernel.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/status.h"
+
+namespace hvd::tensorflow {
+namespace {
+
+using python::TableCall;
+using python::TableResult;
+using python::TableTensor;
+using Done = std::function<void()>;
+
+std::atomic<const python::CollectiveTable*> used_table{nullptr};
+
+// The attributes of one operation in a graph, or of all alike that are called eagerly.
+struct Kernel {
+  CollectiveKind kind;
+  std::string name;
+  std::int64_t process_set = 0, op = 0, root = 0, wire = 0;
+  double prescale = 1.0, postscale = 1.0;
+};
+
+// One execution of a kernel.
+struct Execution {
+  TF_OpKernelContext* context;
+  Done done;
+  CollectiveKind kind;
+};
+
+// TF_DataType of each DType.
+constexpr std::array<int, kDTypeCount> kTypes = {4, 3, 9, 19, 14, 1, 2, 6, 17, 5, 10, 8, 18};
+constexpr int kInt32 = 3, kInt64 = 9;
+
+int dtype_of(int type) {
+  for (std::size_t i = 0; i < kTypes.size(); ++i) {
+    if (kTypes[i] == type) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// Python finds our exception by the code, see errors.py.
+Code code_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalidArgument:
+      return Code::kInvalidArgument;
+    case StatusCode::kMismatch:
+      return Code::kFailedPrecondition;
+    case StatusCode::kStalled:
+      return Code::kDeadlineExceeded;
+    case StatusCode::kTransport:  // not "unavailable", of which a tf.function makes "internal"
+      return Code::kAborted;
+    case StatusCode::kAborted:
+      return Code::kCancelled;
+    case StatusCode::kUnsupported:
+      return Code::kUnimplemented;
+    default:
+      return Code::kInternal;
+  }
+}
+
+// What may be retried in a new job says so, as Horovod's errors do.
+std::string message_of(StatusCode code, const std::string& message) {
+  const bool job_ended = code == StatusCode::kStalled || code == StatusCode::kTransport ||
+                         code == StatusCode::kAborted;
+  return job_ended ? "HorovodInternalError: " + message : message;
+}
+
+void fail(TF_OpKernelContext* context, Code code, const std::string& message) {
+  StatusOfTensorFlow status;
+  status.set(code, message);
+  tf().OpKernelContext_Failure(context, status);
+}
+
+std::string text_of(TF_OpKernelConstruction* construction, const char* attribute,
+                    TF_Status* status) {
+  std::int32_t items = 0, bytes = 0;
+  tf().OpKernelConstruction_GetAttrSize(construction, attribute, &items, &bytes, status);
+  std::string text(static_cast<std::size_t>(bytes > 0 ? bytes : 0), '\0');
+  if (text.empty()) return text;
+  tf().OpKernelConstruction_GetAttrString(construction, attribute, text.data(), text.size(),
+                                          status);
+  return text;
+}
+
+// Without a name of its own a node of a graph has that of the node, because nodes run in any order.
+// What is called eagerly, in the program's order, is numbered; such nodes are called as their type.
+std::string name_of_call(TF_OpKernelConstruction* construction, TF_Status* status) {
+  std::string name = text_of(construction, "tensor_name", status);
+  if (!name.empty()) return name;
+  const TF_StringView node = tf().OpKernelConstruction_GetName(construction);
+  name.assign(node.data, node.len);
+  return name.starts_with("Hvd") ? std::string() : name;
+}
+
+void read_attributes(TF_OpKernelConstruction* construction, Kernel& kernel, TF_Status* status) {
+  const auto number = [&](const char* attribute, std::int64_t& value) {
+    tf().OpKernelConstruction_GetAttrInt64(construction, attribute, &value, status);
+  };
+  const auto factor = [&](const char* attribute) {  // attributes have no float64
+    return std::strtod(text_of(construction, attribute, status).c_str(), nullptr);
+  };
+  kernel.name = name_of_call(construction, status);
+  number("process_set", kernel.process_set);
+  if (kernel.kind == CollectiveKind::kBroadcast) number("root_rank", kernel.root);
+  if (!reduces(kernel.kind)) return;
+  number("reduce_op", kernel.op);
+  if (kernel.kind == CollectiveKind::kAllreduce) number("wire", kernel.wire);
+  kernel.prescale = factor("prescale_factor");
+  kernel.postscale = factor("postscale_factor");
+}
+
+// TensorFlow passes the address of a std::function that ends with the calling function (a mistake
+// in its C API), so it is moved to where it lives as long as the call. Whether it is one is seen
+// from the functions of its type, which must be TensorFlow's: the first time, so that a version
+// that does otherwise is an error instead of a crash.
+bool take(TF_AsyncOpKernelDoneCallback* from, Done& done) {
+  static_assert(sizeof(Done) == 4 * sizeof(void*));
+  static const bool known = [from] {
+    void* parts[4];  // two words of state, manager, invoker
+    std::memcpy(parts, static_cast<const void*>(from), sizeof parts);
+    Dl_info manager{}, invoker{};
+    return parts[2] != nullptr && parts[3] != nullptr && dladdr(parts[2], &manager) != 0 &&
+           dladdr(parts[3], &invoker) != 0 &&
+           std::strstr(manager.dli_fname, "libtensorflow") != nullptr &&
+           std::strstr(invoker.dli_fname, "libtensorflow") != nullptr;
+  }();
+  if (known) done = std::move(*reinterpret_cast<Done*>(from));
+  return known;
+}
+
+// The iterations of a loop run beside each other where they can, by default ten of them, and in any
+// order: an operation's calls in those need names of their own. Few, so that all are soon known.
+std::string name_in_loop(const std::string& name, TF_OpKernelContext* context) {
+  constexpr std::int64_t kBesideEachOther = 16;
+  if (name.empty() || tf().GetIterId == nullptr) return name;
+  const std::int64_t iteration = tf().GetIterId(context) % kBesideEachOther;
+  return iteration == 0 ? name : name + ".iteration" + std::to_string(iteration);
+}
+
+void drop_input(void* tensor) {
+  tf().DeleteTensor(static_cast<TF_Tensor*>(tensor));
+}
+
+// What an execution reads: owns the tensors until release().
+struct Inputs {
+  explicit Inputs(TF_OpKernelContext* context) {
+    const int count = tf().NumInputs(context);
+    for (int i = 0; i < count; ++i) {
+      StatusOfTensorFlow status;
+      TF_Tensor* tensor = nullptr;
+      tf().GetInput(context, i, &tensor, status);
+      if (!status.ok()) {
+        error = status.message();
+        return;
+      }
+      add(tensor);
+    }
+  }
+  ~Inputs() {
+    for (const TableTensor& each : tensors) each.drop(each.owner);
+  }
+  void add(TF_Tensor* tensor) {
+    std::vector<std::int64_t>& shape =
+        *shapes.emplace_back(std::make_unique<std::vector<std::int64_t>>());
+    for (int axis = 0; axis < tf().NumDims(tensor); ++axis) {
+      shape.push_back(tf().Dim(tensor, axis));
+    }
+    const int type = tf().TensorType(tensor);
+    tensors.push_back({tf().TensorData(tensor), tf().TensorByteSize(tensor), shape.data(),
+                       shape.size(), dtype_of(type), tensor, &drop_input});
+    if (dtype_of(type) < 0) {
+      error =
+          "the ranks cannot communicate tensors of TensorFlow's data type " + std::to_string(type);
+    }
+  }
+  // The last input tells an alltoall the rows for each rank.
+  std::vector<std::int64_t> take_splits() {
+    const TableTensor last = tensors.back();
+    const auto* first = static_cast<const std::int64_t*>(last.data);
+    std::vector<std::int64_t> splits(first, first + (last.axes == 1 ? last.shape[0] : 0));
+    last.drop(last.owner);
+    tensors.pop_back();
+    return splits;
+  }
+
+  std::vector<std::unique_ptr<std::vector<std::int64_t>>> shapes;
+  std::vector<TableTensor> tensors;
+  std::string error;
+};
+
+void set_output(TF_OpKernelContext* context, int index, const TableTensor& result) {
+  const int type = tf().ExpectedOutputDataType(context, index);
+  const auto drop = [](void*, std::size_t, void* arg) {
+    const std::unique_ptr<TableTensor> tensor(static_cast<TableTensor*>(arg));
+    tensor->drop(tensor->owner);
+  };
+  StatusOfTensorFlow status;
+  TF_Tensor* const tensor =
+      tf().NewTensor(type, result.shape, static_cast<int>(result.axes), result.data, result.bytes,
+                     drop, new TableTensor(result));
+  tf().SetOutput(context, index, tensor, status);
+  tf().DeleteTensor(tensor);
+  if (!status.ok()) tf().OpKernelContext_Failure(context, status);
+}
+
+template <typename T>
+void set_output(TF_OpKernelContext* context, int index, std::vector<T> values, DType dtype,
+                bool scalar) {
+  auto* const owner = new std::vector<T>(std::move(values));
+  const std::int64_t shape[] = {static_cast<std::int64_t>(owner->size())};
+  set_output(
+      context, index,
+      {owner->data(), owner->size() * sizeof(T), shape, scalar ? 0u : 1u, static_cast<int>(dtype),
+       owner, [](void* each) { delete static_cast<std::vector<T>*>(each); }});
+}
+
+void finish(void* context, const TableResult& result) {
+  const std::unique_ptr<Execution> execution(static_cast<Execution*>(context));
+  const auto code = static_cast<StatusCode>(result.status);
+  if (code != StatusCode::kOk) {
+    fail(execution->context, code_of(code), message_of(code, result.message));
+  } else if (execution->kind == CollectiveKind::kJoin) {
+    set_output<std::int32_t>(execution->context, 0, {static_cast<std::int32_t>(result.number)},
+                             DType::kI32, true);
+  } else {
+    int index = 0;
+    for (; index < static_cast<int>(result.count); ++index) {
+      set_output(execution->context, index, result.tensors[index]);
+    }
+    if (execution->kind == CollectiveKind::kAlltoall) {
+      set_output<std::int64_t>(execution->context, index,
+                               {result.rows_of, result.rows_of + result.rows_count}, DType::kI64,
+                               false);
+    }
+  }
+  execution->done();
+}
+
+}  // namespace
+
+void use_table(const python::CollectiveTable* table) {
+  used_table = table;
+}
+
+void* create_kernel_of(CollectiveKind kind, TF_OpKernelConstruction* construction) {
+  auto kernel = std::make_unique<Kernel>(Kernel{.kind = kind, .name = {}});
+  StatusOfTensorFlow status;
+  read_attributes(construction, *kernel, status);
+  if (!status.ok()) tf().OpKernelConstruction_Failure(construction, status);
+  return kernel.release();
+}
+
+void delete_kernel(void* kernel) {
+  delete static_cast<Kernel*>(kernel);
+}
+
+void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
+                    TF_AsyncOpKernelDoneCallback* done) {
+  const auto& kernel = *static_cast<const Kernel*>(kernel_of_tf);
+  auto execution = std::make_unique<Execution>(Execution{context, {}, kernel.kind});
+  if (!take(done, execution->done)) {
+    fail(context, Code::kUnimplemented,
+         "this version of TensorFlow is not supported yet: it ends "
+         "asynchronous operations in a way that horovod_cpp does not know");
+    (*reinterpret_cast<Done*>(done))();
+    return;
+  }
+  Inputs inputs(context);
+  const python::CollectiveTable* const table = used_table;
+  if (!inputs.error.empty() || table == nullptr) {
+    fail(context, Code::kInvalidArgument,
+         table == nullptr ? "import horovod_cpp.tensorflow first" : inputs.error);
+    execution->done();
+    return;
+  }
+  std::vector<std::int64_t> splits;
+  if (kernel.kind == CollectiveKind::kAlltoall) splits = inputs.take_splits();
+  const std::string name = name_in_loop(kernel.name, context);
+  const TableCall call = {.kind = static_cast<int>(kernel.kind),
+                          .name = name.c_str(),
+                          .process_set = static_cast<std::uint32_t>(kernel.process_set),
+                          .op = static_cast<int>(kernel.op),
+                          .root = static_cast<int>(kernel.root),
+                          .wire = static_cast<int>(kernel.wire),
+                          .prescale = kernel.prescale,
+                          .postscale = kernel.postscale,
+                          .splits = splits.data(),
+                          .split_count = splits.size(),
+                          .inputs = inputs.tensors.data(),
+                          .input_count = inputs.tensors.size()};
+  const std::vector<TableTensor> given = std::exchange(inputs.tensors, {});  // the table drops them
+  table->start(call, &finish, execution.release());
+}
+
+}  // namespace hvd::tensorflow

@@ -1,0 +1,95 @@
+"""What goes wrong, and that the job goes on afterwards where it can."""
+
+import pytest
+
+import horovod_cpp
+
+
+def test_a_mismatch_is_an_error_of_both_families_and_the_job_goes_on(on_ranks):
+    def mismatch():
+        import tensorflow as tf
+
+        import horovod_cpp
+        import horovod_cpp.tensorflow as hvd
+
+        caught = []
+        for call in (hvd.allreduce, tf.function(lambda x, name: hvd.allreduce(x, name=name))):
+            try:
+                call(tf.ones([2 + hvd.rank()]), name="odd one")
+            except tf.errors.FailedPreconditionError as error:
+                caught.append((isinstance(error, horovod_cpp.MismatchError), str(error)))
+        return caught, hvd.allreduce(tf.constant(1.0), op=hvd.Sum).numpy()
+
+    for caught, after in on_ranks(mismatch):
+        (eager, eager_text), (graph, graph_text) = caught
+        assert eager and not graph
+        for text in (eager_text, graph_text):
+            assert "odd one" in text and "[2]" in text and "[3]" in text
+        assert after == 2
+
+
+def test_a_mistake_of_one_rank_is_an_error_there(on_ranks):
+    def mistake():
+        import tensorflow as tf
+
+        import horovod_cpp
+        import horovod_cpp.tensorflow as hvd
+
+        texts = []
+        if hvd.rank() == 1:
+            for call in (lambda: hvd.allreduce(tf.constant("text")),
+                         lambda: hvd.broadcast(tf.constant(1.0), root_rank=7),
+                         lambda: hvd.alltoall(tf.ones([3]), splits=[1, 1]),
+                         lambda: hvd.allreduce(1.0, op="mean"),
+                         lambda: hvd.allreduce(1.0, compression="zip")):
+                with_error = ""
+                try:
+                    call()
+                except horovod_cpp.InvalidArgumentError as error:
+                    with_error = str(error)
+                texts.append(with_error)
+        return texts, hvd.allreduce(tf.constant(1.0), op=hvd.Sum).numpy()
+
+    (nothing, first), (texts, second) = on_ranks(mistake)
+    assert (nothing, first, second) == ([], 2, 2)
+    for text, word in zip(texts, ("data type", "7", "splits", "mean", "zip"), strict=True):
+        assert word in text
+
+
+def test_xla_is_refused_with_a_remedy(on_ranks):
+    def compile_it():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        try:
+            tf.function(hvd.allreduce, jit_compile=True)(tf.constant(1.0))
+        except hvd.UnsupportedError as error:
+            return str(error)
+
+    assert all("jit_compile=False" in text for text in on_ranks(compile_it))
+
+
+def test_a_killed_rank_is_an_error_on_the_other_and_not_a_hang(cluster, on_ranks, tmp_path):
+    def die(path):
+        import os
+        import signal
+
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        many = tf.function(lambda x: [hvd.allreduce(x + i, name=f"x{i}") for i in range(20)])
+        if hvd.rank() == 1:
+            hvd.allreduce(tf.constant(1.0), name="x0")
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            many(tf.constant(1.0))
+        except tf.errors.OpError as error:
+            path.write_text(f"{type(error).__name__} {error}")
+
+    with pytest.raises(horovod_cpp.RankError, match="SIGKILL"):
+        on_ranks(die, tmp_path / "text")
+    text = (tmp_path / "text").read_text()
+    assert text.startswith("AbortedError") and "HorovodInternalError" in text
+    assert "rank 1" in text

@@ -1,0 +1,167 @@
+"""Many operations in one graph, and what TensorFlow makes of them."""
+
+
+def test_ranks_may_build_independent_operations_in_any_order(on_ranks):
+    def reduce_many():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        @tf.function
+        def call(x):
+            order = range(200) if hvd.rank() == 0 else reversed(range(200))
+            sums = {i: hvd.allreduce(x + i, op=hvd.Sum, name=f"x{i}") for i in order}
+            return [sums[i] for i in range(200)]
+
+        return [[each.numpy() for each in call(tf.constant(1.0))] for _ in range(3)]
+
+    assert on_ranks(reduce_many) == [[[2 + 2 * i for i in range(200)]] * 3] * 2
+
+
+def test_equal_calls_and_calls_of_constants_are_made_each_time(on_ranks):
+    def count():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        @tf.function
+        def call():
+            return [hvd.allreduce(tf.constant(1.0), op=hvd.Sum) for _ in range(3)]
+
+        def made():
+            return hvd.metrics()["by_kind"].get("allreduce", {"tensors": 0})["tensors"]
+
+        before = made()
+        for _ in range(4):
+            call()
+        return made() - before
+
+    assert on_ranks(count) == [12, 12]
+
+
+def test_a_call_is_made_even_if_one_rank_does_not_use_its_result(on_ranks):
+    def use():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        @tf.function
+        def call(x):
+            total = hvd.allreduce(x, op=hvd.Sum)
+            return total if hvd.rank() == 0 else x
+
+        return call(tf.constant(1.0)).numpy()
+
+    assert on_ranks(use) == [2, 1]
+
+
+def test_a_call_in_a_loop_and_in_nested_functions(on_ranks):
+    def nested():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        inner = tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))
+
+        @tf.function
+        def call(x):
+            for _ in tf.range(5):
+                x = hvd.allreduce(x) + 1.0
+            if x > 0:
+                x = inner(x) + inner(2 * x)
+            return x
+
+        return call(tf.constant(1.0)).numpy(), inner(tf.constant([1.0])).numpy().tolist()
+
+    assert on_ranks(nested) == [(36, [2])] * 2
+
+
+def test_iterations_of_a_loop_that_run_beside_each_other(on_ranks):
+    def loop():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        @tf.function
+        def call(x):
+            total = tf.constant(0.0)
+            for i in tf.range(40):
+                total += hvd.allreduce(x + tf.cast(i, tf.float32), op=hvd.Sum)
+            return total
+
+        return [call(tf.constant(1.0)).numpy() for _ in range(3)]
+
+    assert on_ranks(loop) == [[1640] * 3] * 2
+
+
+def test_gradients(on_ranks):
+    def gradients(in_graph):
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        rank = hvd.rank()
+        factor = tf.constant(rank + 1.0)  # of this rank's loss
+        calls = {
+            "allreduce": lambda x: hvd.allreduce(x, op=hvd.Sum, postscale_factor=2.0),
+            "average": lambda x: tf.add_n(hvd.grouped_allreduce([x, 3 * x])),
+            "allgather": lambda x: hvd.allgather(x[:rank + 1]),
+            "broadcast": lambda x: hvd.broadcast(x, root_rank=1),
+            "reducescatter": lambda x: hvd.reducescatter(x, op=hvd.Sum),
+            "alltoall": lambda x: hvd.alltoall(x, splits=[1, 1])[0] * [[2.0], [5.0]],
+        }
+
+        def gradient_of(call, x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                loss = factor * tf.reduce_sum(call(x))
+            return tape.gradient(loss, x)
+
+        x = tf.constant([[1.0], [2.0]])
+        found = {}
+        for name, call in calls.items():
+            make = tf.function(gradient_of) if in_graph else gradient_of
+            found[name] = make(call, x).numpy().ravel().tolist()
+        return found
+
+    for in_graph in (False, True):
+        first, second = on_ranks(gradients, in_graph)
+        assert first == {"allreduce": [6, 6], "average": [6, 6], "allgather": [1.5, 0],
+                         "broadcast": [0, 0], "reducescatter": [2, 4], "alltoall": [2, 4]}
+        assert second == {"allreduce": [6, 6], "average": [6, 6], "allgather": [1.5, 1.5],
+                          "broadcast": [1.5, 1.5], "reducescatter": [2, 4], "alltoall": [5, 10]}
+
+
+def test_a_reduction_without_gradient_says_what_to_do(on_ranks):
+    def call():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        x = tf.constant(1.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = hvd.allreduce(x, op=hvd.Max)
+        try:
+            tape.gradient(y, x)
+        except hvd.Error as error:
+            return str(error)
+
+    assert all("Max has no gradient; give it tf.stop_gradient" in text for text in on_ranks(call))
+
+
+def test_a_loop_of_compat_v1(on_ranks):
+    def session():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        with tf.Graph().as_default():
+            x = tf.compat.v1.placeholder(tf.float32, [2])
+            total = hvd.allreduce(x, op=hvd.Sum)
+            gradient, = tf.gradients(total, x)
+            with tf.compat.v1.Session() as run:
+                return [each.tolist() for each in
+                        run.run([total, gradient], {x: [1.0, hvd.rank()]})]
+
+    assert on_ranks(session) == [[[2, 1], [2, 2]]] * 2

@@ -1,0 +1,68 @@
+"""DistributedGradientTape: two ranks train as one process with the double batch."""
+
+import pytest
+
+
+def train(in_graph, options, ranks=None):
+    """The weights after some steps on a part of the data: this rank's, or all of it."""
+    import numpy as np
+    import tensorflow as tf
+
+    import horovod_cpp.tensorflow as hvd
+
+    alone = ranks is None
+    random = np.random.default_rng(7)
+    words = random.integers(0, 9, [6, 8, 3])
+    labels = random.standard_normal([6, 8, 1]).astype(np.float32)
+    mine = slice(None) if alone else slice(hvd.rank() * 4, hvd.rank() * 4 + 4)
+    variables = [tf.Variable(random.standard_normal(shape).astype(np.float32))
+                 for shape in ([9, 4], [12, 5], [5], [5, 1])]
+    if options.get("groups") == "two":
+        options = {**options, "groups": [variables[:2], variables[2:]]}
+
+    def step(words, labels):
+        with tf.GradientTape() as tape:
+            table, first, bias, second = variables
+            x = tf.reshape(tf.nn.embedding_lookup(table, words), [-1, 12])
+            x = tf.tanh(x @ first + bias) @ second
+            loss = tf.reduce_mean((x - labels) ** 2)
+        if not alone:
+            tape = hvd.DistributedGradientTape(tape, **options)
+        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
+            if isinstance(gradient, tf.IndexedSlices):
+                gradient = tf.convert_to_tensor(gradient)
+            variable.assign_sub(0.1 * gradient)
+
+    run = tf.function(step) if in_graph else step
+    for each in range(6):
+        run(tf.constant(words[each, mine]), tf.constant(labels[each, mine]))
+    return [variable.numpy() for variable in variables]
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"sparse_as_dense": True, "gradient_predivide_factor": 2.0}, {"num_groups": 2},
+    {"groups": "two"}], ids=str)
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_two_ranks_train_as_one_process_with_the_double_batch(on_ranks, in_graph, options):
+    import numpy as np
+
+    alone = train(in_graph, {})
+    for weights in on_ranks(train, in_graph, options, 2):
+        for mine, expected in zip(weights, alone, strict=True):
+            np.testing.assert_allclose(mine, expected, atol=1e-6)
+
+
+def test_gradients_of_local_variables_and_missing_ones_stay_as_they_are(on_ranks):
+    def gradients():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        shared, local, unused = (tf.Variable(1.0) for _ in range(3))
+        with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
+            loss = (hvd.rank() + 1.0) * (shared + local)
+        tape.register_local_source(local)
+        found = tape.gradient(loss, {"shared": shared, "local": local, "unused": unused})
+        return found["shared"].numpy(), found["local"].numpy(), found["unused"]
+
+    assert on_ranks(gradients) == [(1.5, 0.5, None), (1.5, 1.0, None)]

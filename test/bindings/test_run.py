@@ -181,7 +181,8 @@ def make_mpirun(folder, script, monkeypatch):
 
 
 def test_mpirun_that_starts_nothing_is_given_up(tmp_path, monkeypatch, marked_processes):
-    make_mpirun(tmp_path, "exec sleep 1000", monkeypatch)
+    # What mpirun starts has a process group of its own, as its ssh has.
+    make_mpirun(tmp_path, "exec bash -c 'set -m; sleep 1000 & wait'", monkeypatch)
     with pytest.raises(hvd.RankError, match="have not started within 0.3 s"):
         hvd.run(print, np=2, use_mpi=True, start_timeout=0.3)
     wait_for(marked_processes, [])
@@ -202,6 +203,17 @@ exit 3
     with pytest.raises(hvd.RankError, match="rank 0 was"):
         hvd.run(work, np=1, use_mpi=True)
     assert "no more of it" in capfd.readouterr().err
+    wait_for(marked_processes, [])
+
+
+def test_what_hosts_say_at_length_is_reported(tmp_path, marked_processes):
+    (tmp_path / "start").write_text("#!/bin/sh\nyes 'go away' | head -c 60000 >&2\nexit 3\n")
+    (tmp_path / "start").chmod(0o755)
+    start = time.monotonic()
+    with pytest.raises(hvd.RankError, match="could not be started(.|\n)*failed with exit code 3"):
+        hvd.run(print, hosts="a.invalid:1,b.invalid:1",
+                launcher=f"exec:{tmp_path / 'start'}")
+    assert time.monotonic() - start < 4  # else hvdrun was killed
     wait_for(marked_processes, [])
 
 

@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -446,6 +447,22 @@ def test_a_signal_reaches_no_later_process_of_its_rank(cluster):
     first.is_over = False  # as it was for another thread that is about to kill
     first.kill()
     assert [cluster.run(os.getpid) for _ in range(2)] == [processes] * 2
+
+
+class LateChannel(socket.socket):
+    """Of a process of rank 0 that has ended."""
+
+    def receive_ready(self):
+        yield "hello", 0, 0, 4711
+
+
+def test_a_connection_of_an_ended_process_is_not_for_the_next_one(cluster):
+    pool = cluster._pool
+    before = pool.workers[0].channel
+    channel = LateChannel()
+    pool.on_channel(channel)
+    pool._on_first_message(channel)
+    assert channel.fileno() == -1 and pool.workers[0].channel is before
 
 
 def test_restart_gives_new_processes_with_empty_namespaces(cluster):

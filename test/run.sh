@@ -318,11 +318,7 @@ if ((packaged == 0)); then
   await torch
   await python
   step faults run_faults
-<<<<<<< HEAD
-  if [[ -n $full ]] && step install-tensorflow install_tensorflow; then
-=======
   if [[ -n $full ]] && step tf-environment make_tf_venv && step tf-package install_wheel build/tf; then
->>>>>>> e400bb8b67e9d711321a8dd7082e29f3459a971e
     step tensorflow run_tensorflow
     step keras run_pytest keras build/tf test/keras
   fi

@@ -21,7 +21,7 @@ enum class FrameType : std::uint8_t { kHello = 0, kWelcome, kText, kAnswer };
 // What is allowed before rank 0 has welcomed a rank.
 inline constexpr Channel::Limits kRendezvousLimits = {.types = 4, .most = kRendezvousHelloBytes};
 
-void send(Channel& channel, FrameType type, std::span<const std::byte> payload);
+void send_frame(Channel& channel, FrameType type, std::span<const std::byte> payload);
 
 // Says on standard error why a rank waits: after 5 s, and then ever less often.
 class WaitReport {

@@ -139,7 +139,7 @@ bool RendezvousClient::enter_at(const MeetingPoint& point, TimePoint deadline) {
     return false;
   }
   channel_.allow(kLongestAnswer);
-  send(channel_, FrameType::kHello, encode_fields(RendezvousHello{meeting_.size, getpid()}));
+  send_frame(channel_, FrameType::kHello, encode_fields(RendezvousHello{meeting_.size, getpid()}));
   const auto frame = await_frame(deadline);
   if (!frame) {
     why_ = channel_.ended() ? "it closed the connection" : "rank 0 does not answer any more";
@@ -185,7 +185,7 @@ std::optional<Frame> RendezvousClient::await_frame(TimePoint deadline) {
 }
 
 std::vector<std::string> RendezvousClient::all_gather(const std::string& mine, TimePoint deadline) {
-  send(channel_, FrameType::kText, std::as_bytes(std::span(mine)));
+  send_frame(channel_, FrameType::kText, std::as_bytes(std::span(mine)));
   const auto frame = await_frame(deadline + kTellingLimit);
   if (!frame && channel_.ended()) {
     throw PeerLostError("rank 0 at " + where_ + " ended while the ranks met");

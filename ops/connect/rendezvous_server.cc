@@ -192,7 +192,7 @@ void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
   try {
     check_place(rank, hello);
   } catch (const Error& error) {
-    send(client.channel, FrameType::kAnswer, encode_gather_failure(error.status()));
+    send_frame(client.channel, FrameType::kAnswer, encode_gather_failure(error.status()));
     send_away(client, error.what());
     // The secret of a file is no proof of being of this job: a rank of an earlier one may read it.
     if (!meeting_.key.empty()) throw;
@@ -206,7 +206,7 @@ void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
   client.rank = rank;
   client.process = hello.process;
   client.channel.allow(kLongestText);
-  send(client.channel, FrameType::kWelcome, {});
+  send_frame(client.channel, FrameType::kWelcome, {});
 }
 
 void RendezvousServer::check_place(Rank rank, const RendezvousHello& hello) const {
@@ -234,7 +234,7 @@ void RendezvousServer::send_away(Client& client, const std::string& why) {
 
 void RendezvousServer::answer(const Bytes& bytes, TimePoint deadline) {
   for (Client& client : clients_) {
-    if (client.rank >= 0) send(client.channel, FrameType::kAnswer, bytes);
+    if (client.rank >= 0) send_frame(client.channel, FrameType::kAnswer, bytes);
   }
   for (Client& client : clients_) {
     while (client.rank >= 0 && !client.channel.flush()) {

@@ -45,7 +45,7 @@ std::vector<std::string> hosts_of(const MeetingPoint& point, const std::string& 
 
 }  // namespace
 
-void send(Channel& channel, FrameType type, std::span<const std::byte> payload) {
+void send_frame(Channel& channel, FrameType type, std::span<const std::byte> payload) {
   const auto put = [&](ByteWriter& writer) {
     writer.put_all(std::span(reinterpret_cast<const char*>(payload.data()), payload.size()));
   };

@@ -78,6 +78,10 @@ class Handshake {
   std::size_t missing() const noexcept { return wanted() - received_.size(); }
 
   State state() const noexcept { return state_; }
+  // A listener has welcomed the caller, who may take the handshake for done.
+  bool awaits_confirm() const noexcept {
+    return state_ == State::kGoing && step_ == Step::kConfirm;
+  }
   Fault fault() const noexcept { return fault_; }
   // Why it failed, to follow the name of the other end: "does not know the key of this job".
   const std::string& why() const noexcept { return why_; }

@@ -215,7 +215,8 @@ std::deque<TcpNetwork::Data> TcpControlPlane::take_data() {
 
 void TcpControlPlane::data_broke(Rank rank, const std::string& why) {
   MutexLock lock(mutex_);
-  network_.data_ended(rank, why);
+  network_.data_ended(rank, "is gone: its connection for tensors " +
+                                (why.empty() ? "closed" : "broke (" + why + ")"));
   after_call();
 }
 

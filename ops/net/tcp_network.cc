@@ -243,9 +243,7 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
     other.waiting.clear();
     opening_.erase({rank, HandshakeService::kControl});
     close(id);
-    if (opening_.contains({rank, HandshakeService::kData})) {
-      lose(rank, placement_.described(rank) + " has left");
-    }
+    if (opening_.contains({rank, HandshakeService::kData})) data_ended(rank, "has left");
   } else {
     other.why = placement_.described(rank) +
                 " failed: " + std::string(reinterpret_cast<const char*>(body.data()), body.size());
@@ -294,11 +292,10 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   }
 }
 
-void TcpNetwork::data_ended(Rank rank, const std::string& why) {
+void TcpNetwork::data_ended(Rank rank, const std::string& how) {
   Peer& other = peer(rank);
   if (other.lost || !ending_.emplace(rank, Clock::now() + kReasonLimit).second) return;
-  other.why = placement_.described(rank) + " is gone: its connection for tensors " +
-              (why.empty() ? "closed" : "broke (" + why + ")");
+  other.why = placement_.described(rank) + " " + how;
 }
 
 // The link that tells is closed already.

@@ -81,9 +81,10 @@ class TcpNetwork {
   std::deque<Event>& events() noexcept { return events_; }
   // Connections for data that were made, and the ranks that were lost, since they were taken.
   std::deque<Data>& data() noexcept { return data_; }
-  // Its connection for data ended although something was awaited: the rank is lost unless it is
-  // heard meanwhile why (by itself or, where the two are not connected otherwise, by rank 0).
-  void data_ended(Rank rank, const std::string& why);
+  // Its connection for data ended, or will not be made, although something was awaited: the rank is
+  // lost unless it is heard meanwhile why (by itself or, where the two are not connected otherwise,
+  // by rank 0). `how`, such as "has left", follows its name.
+  void data_ended(Rank rank, const std::string& how);
 
   // The last thing that is said to all who are connected. Nothing is sent to others afterwards.
   void part(TcpFrameKind how, const std::string& why);
@@ -115,6 +116,22 @@ class TcpNetwork {
     std::size_t front_sent = 0;  // bytes of outbox.front() that are on their way
     bool watches_writing = false;
     int silent = 0;  // heartbeats of this rank since anything came
+
+    // The other end began it, and may take it for one that is up.
+    bool welcomed() const {
+      return stage == Stage::kUnauthenticated && handshake->awaits_confirm() &&
+             handshake->service() == HandshakeService::kControl;
+    }
+  };
+
+  // What this rank says last.
+  struct Departure {
+    TcpFrameKind kind = TcpFrameKind::kGoodbye;
+    Bytes frame;  // empty before part()
+
+    bool empty() const { return frame.empty(); }
+    // False if nothing may be said over this connection. To say it twice does no harm.
+    bool say(Link& link) const;
   };
 
   struct Peer {
@@ -178,7 +195,7 @@ class TcpNetwork {
   std::vector<std::byte> buffer_;
   TimePoint next_heartbeat_;
   TimePoint listen_again_ = TimePoint::max();  // the system was out of descriptors
-  Bytes departure_;                            // not empty once this rank parted
+  Departure departure_;
 };
 
 }  // namespace hvd

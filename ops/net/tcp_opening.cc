@@ -46,7 +46,7 @@ void TcpNetwork::open(const Target& target, TimePoint give_up) {
   const bool is_data = target.service == HandshakeService::kData;
   Peer& other = peer(target.rank);
   if (other.lost || (!is_data && (other.left || other.sending != 0))) return;
-  if (other.left) return lose(target.rank, placement_.described(target.rank) + " has left");
+  if (other.left) return data_ended(target.rank, "has left");
   const auto [entry, is_new] = opening_.try_emplace(target);
   Opening& opening = entry->second;
   opening.give_up = is_new ? give_up : std::max(opening.give_up, give_up);
@@ -109,6 +109,7 @@ void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
     Bytes answer = link.handshake->take_output();
     if (answer.empty()) return;
     link.outbox.push_back(std::move(answer));
+    departure_.say(link);
     return flush(link);
   }
   come_up(link);
@@ -148,7 +149,7 @@ void TcpNetwork::come_up(Link& link) {
   link.stage = Stage::kUp;
   link.handshake.reset();
   unsettled_.erase(link.id);
-  if (!departure_.empty()) link.outbox.push_back(departure_);
+  departure_.say(link);
   watch(link, false);  // not now: frames of this link may be being read
 }
 
@@ -165,16 +166,24 @@ void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
   flush(link);
 }
 
+bool TcpNetwork::Departure::say(Link& link) const {
+  // Who was welcomed would take the end of its connection for the death of this rank, which may be
+  // gone before it reads the confirmation. A reason is only for who has proven to be of this job.
+  const bool may_hear =
+      link.stage == Stage::kUp || (link.welcomed() && kind == TcpFrameKind::kGoodbye);
+  if (empty() || !may_hear) return false;
+  link.outbox.push_back(frame);
+  return true;
+}
+
 void TcpNetwork::part(TcpFrameKind how, const std::string& why) {
   if (!departure_.empty()) return;
-  departure_ = make_frame(how, std::as_bytes(std::span(why)));
-  std::vector<Id> up;
+  departure_ = {how, make_frame(how, std::as_bytes(std::span(why)))};
+  std::vector<Id> parting;
   for (auto& [id, link] : links_) {
-    if (link.stage != Stage::kUp) continue;
-    link.outbox.push_back(departure_);
-    up.push_back(id);
+    if (departure_.say(link)) parting.push_back(id);
   }
-  for (const Id id : up) {
+  for (const Id id : parting) {
     if (const auto found = links_.find(id); found != links_.end()) flush(found->second);
   }
 }
@@ -184,8 +193,9 @@ bool TcpNetwork::parted() const {
     return !peer(entry.first.rank).waiting.empty();
   };
   if (std::any_of(opening_.begin(), opening_.end(), delivers)) return false;
-  return std::none_of(links_.begin(), links_.end(),
-                      [](const auto& entry) { return entry.second.stage == Stage::kUp; });
+  return std::none_of(links_.begin(), links_.end(), [](const auto& entry) {
+    return entry.second.stage == Stage::kUp || entry.second.welcomed();
+  });
 }
 
 }  // namespace hvd

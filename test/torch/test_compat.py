@@ -40,7 +40,7 @@ assert "torch" not in sys.modules  # only with horovod.torch
 import horovod.common.process_sets, horovod.runner
 assert horovod.runner.run is horovod.run
 assert horovod.common.process_sets.ProcessSet is horovod_cpp.ProcessSet
-for missing in ("horovod.tensorflow.keras", "horovod.spark"):
+for missing in ("horovod.mxnet", "horovod.spark"):
     try:
         __import__(missing)
     except ModuleNotFoundError as error:

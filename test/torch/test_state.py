@@ -249,3 +249,14 @@ torch.distributed.init_process_group("horovod_cpp", rank=rank, world_size=size,
                                      init_method=pathlib.Path("store").absolute().as_uri())
 torch.distributed.broadcast(empty, 0), torch.distributed.all_reduce(empty)
 """)
+
+
+def test_options_that_differ_in_a_set_are_those_of_the_ranks_that_have_them(ranks):
+    ranks.check("""
+pair = hvd.add_process_set([1, 2])
+optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2)) for _ in range(1 + rank)], lr=0.1)
+if rank > 0:
+    with pytest.raises(hvd.MismatchError, match="groups of rank 2 are not those of rank 1"):
+        hvd.broadcast_optimizer_state(optimizer, root_rank=1, process_set=pair)
+hvd.allgather_object(None)
+""", np=3)

@@ -14,7 +14,7 @@ that command lines stay as they are; it never replaces another one.
 Nothing happens unless one of these is done. What there is: ``horovod.torch`` with its modules
 (``mpi_ops``, ``functions``, ``optimizer``, ``compression``, ``sync_batch_norm``), ``horovod.run``,
 ``horovod.runner``, ``horovod.data``, and of ``horovod.common`` ``exceptions``, ``process_sets`` and
-``util``; and ``horovod.keras``. Importing anything else of ``horovod`` says that it is not there.
+``util``; ``horovod.tensorflow``, ``horovod.tensorflow.keras`` and ``horovod.keras``. Importing anything else of ``horovod`` says that it is not there.
 """
 
 import importlib.metadata

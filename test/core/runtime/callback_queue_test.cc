@@ -92,9 +92,9 @@ TEST(CallbackQueue, MayBeDestroyedByACallback) {
 TEST(HandleThen, IsCalledOnceForEachCallWheneverItWasGiven) {
   std::atomic<int> called{0};
   {
-    const auto queue = std::make_shared<CallbackQueue>();
     const auto completion = std::make_shared<Completion>();
     const Handle handle(completion);
+    const auto queue = std::make_shared<CallbackQueue>();  // calls all before the others end
     handle.then(queue, [&] { called += handle.done() ? 1 : 1000; });
     handle.then(queue, [&] { called += 10; });
     EXPECT_EQ(called, 0);

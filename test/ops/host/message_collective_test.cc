@@ -315,10 +315,12 @@ void Part::start(Collective& collective) {
     }
     case Plan::kTransfer: {
       const int tag = static_cast<int>(index_);
+      const auto elements = static_cast<std::int64_t>(count(0, 0));
       if (is(plan_.root)) {
-        operation_ = collective.send({input_.data(), all, DType::kI32, {}}, plan_.to, tag);
+        operation_ = collective.send({input_.data(), elements, DType::kI32, {}}, plan_.to, tag);
       } else if (is(plan_.to)) {
-        operation_ = collective.receive({output_.data(), all, DType::kI32, {}}, plan_.root, tag);
+        operation_ =
+            collective.receive({output_.data(), elements, DType::kI32, {}}, plan_.root, tag);
       }
       break;
     }

@@ -157,6 +157,65 @@ TEST(TcpControlPlane, AbortFromAnotherThreadWhileMessagesFlowIsALoss) {
   EXPECT_THROW(while (next_message(*sees).bytes.size() == 1'000){}, LostRankError);
 }
 
+// Rank 0 connects to rank 1, whose answer has come and to whom the confirmation is still on its
+// way.
+class HalfConnected {
+ public:
+  HalfConnected() : relay_(listen_on("127.0.0.1")) {
+    const std::uint16_t port = test::loopback_port(world_.endpoints[1]);
+    one = world_.plane(1);
+    world_.endpoints[1].addresses = {relay_.at};
+    zero = world_.plane(0);
+    zero->send(1, text_message("anybody?"));
+    to_zero_.emplace(relay_);
+    to_one_.emplace(port);
+    to_one_->write(to_zero_->read(kHelloBytes));
+    to_zero_->write(to_one_->read(kWelcomeBytes));
+    confirmation_ = to_zero_->read(kConfirmBytes);
+  }
+
+  void deliver_confirmation() { to_one_->write(confirmation_); }
+  // What rank 1 said, and that it is gone.
+  void deliver_the_rest() {
+    to_zero_->write(to_one_->read(1'000));
+    to_zero_->close();
+  }
+
+ private:
+  TcpDoors world_{2};
+  TcpListener relay_;
+  std::optional<test::RawSocket> to_zero_;
+  std::optional<test::RawSocket> to_one_;
+  Bytes confirmation_;
+
+ public:
+  std::unique_ptr<TcpControlPlane> zero;
+  std::unique_ptr<TcpControlPlane> one;
+};
+
+TEST(TcpControlPlane, ARankThatLeavesBeforeItIsToldWhoConnectsToItIsNotLost) {
+  HalfConnected pair;
+  pair.one.reset();
+  pair.deliver_the_rest();
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(pair.zero->poll().has_value());
+}
+
+TEST(TcpControlPlane, ARankThatFailsTellsItsReasonToWhoIsConnectingToIt) {
+  const auto reason_told = [] {
+    HalfConnected pair;
+    pair.one->abort({StatusCode::kInternal, "out of cheese"});
+    std::jthread leaves([&] { pair.one.reset(); });
+    std::this_thread::sleep_for(milliseconds(20));
+    pair.deliver_confirmation();
+    pair.deliver_the_rest();
+    return std::string(loss_seen_by(*pair.zero).what());
+  };
+  const std::string expected = "rank 1 on host node1 failed: out of cheese";
+  EXPECT_EQ(test::first_good(reason_told, [&](const std::string& why) { return why == expected; }),
+            expected);
+}
+
 // A port of 127.0.0.1 that refuses connections, for as long as it lives.
 class ClosedPort {
  public:

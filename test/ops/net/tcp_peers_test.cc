@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <deque>
+#include <functional>
 #include <thread>
 
 #include "test/ops/net/tcp_world.h"
@@ -188,6 +189,25 @@ TEST_F(TcpPeers, ARankWhoseSocketClosesIsLostByNameAfterItsLastMessage) {
   EXPECT_EQ(loss_of_rank_2(),
             "rank 2 on host node2 is gone: its connection closed without a goodbye");
   expect_the_job_goes_on();
+}
+
+// It may have left because the job failed, and rank 1 is about to say why.
+TEST_F(TcpPeers, ARankThatLeavesBeforeTensorsReachItIsMissedAfterWhatOthersSayOfIt) {
+  const auto reason_comes_first = [] {
+    TcpDoors world(3);
+    const auto zero = world.plane(0);
+    const auto one = world.plane(1);
+    RawSocket rank = test::impersonate(2, 0, world.endpoints[0], world.key);
+    rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
+    EXPECT_EQ(next_message(*zero).bytes, text_message("here"));
+    zero->open_data(2);  // which nobody answers
+    rank.write(make_frame(TcpFrameKind::kGoodbye, {}));
+    EXPECT_TRUE(rank.is_closed());
+    one->send(0, text_message("why"));
+    EXPECT_EQ(next_message(*zero).bytes, text_message("why"));
+    return zero->take_data().empty();
+  };
+  EXPECT_TRUE(test::first_good(reason_comes_first, std::identity()));
 }
 
 TEST_F(TcpPeers, ARankThatBreaksOffInsideAFrameIsLost) {

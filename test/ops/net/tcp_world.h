@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -64,9 +65,16 @@ class RawSocket {
     name.sin_family = AF_INET;
     name.sin_port = htons(port);
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    timeval limit{30, 0};
-    setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    limit_time();
     connected_ = connect(socket_.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0;
+  }
+
+  // Of who connects to `listener`.
+  explicit RawSocket(const TcpListener& listener) : connected_(true) {
+    pollfd called{listener.socket.get(), POLLIN, 0};
+    poll(&called, 1, 30'000);
+    socket_ = UniqueFd(accept(listener.socket.get(), nullptr, nullptr));
+    limit_time();
   }
 
   bool connected() const { return connected_; }
@@ -97,6 +105,11 @@ class RawSocket {
   void close() { socket_.reset(); }
 
  private:
+  void limit_time() {
+    timeval limit{30, 0};
+    setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+
   UniqueFd socket_;
   bool connected_ = false;
   bool closed_ = false;

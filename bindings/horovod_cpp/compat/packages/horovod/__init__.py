@@ -26,8 +26,8 @@ class _Missing:
     def find_spec(name: str, path: object = None, target: object = None) -> None:
         if name.startswith("horovod."):
             raise ModuleNotFoundError(
-                f"No module named '{name}': horovod_cpp.compat has horovod.torch, horovod.keras, "
-                "horovod.run and what they need, and nothing else of Horovod", name=name)
+                f"No module named '{name}': horovod_cpp.compat has horovod.torch, "
+                "horovod.tensorflow, horovod.keras, horovod.run and what they need, and nothing else of Horovod", name=name)
 
 
 _sys.meta_path.append(_Missing)

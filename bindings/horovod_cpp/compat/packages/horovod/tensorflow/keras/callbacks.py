@@ -1,0 +1,3 @@
+"""horovod.tensorflow.keras.callbacks."""
+
+from horovod_cpp.keras.callbacks import *  # noqa: F403

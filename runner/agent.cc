@@ -100,7 +100,7 @@ class Agent {
   void read_hvdrun();
   void obey(const Message& message);
   void start(const Message& message);
-  void signal(int number, int rank);
+  void signal(const Signal& signal, int rank);
   Program* find(int rank);
   void on_signal();
   void stop(int signal);
@@ -207,7 +207,7 @@ void Agent::obey(const Message& message) {
     case MessageType::kStop:
       return stop(read<Stop>(message).signal);
     case MessageType::kSignal:
-      return signal(read<Signal>(message).number, message.rank);
+      return signal(read<Signal>(message), message.rank);
     case MessageType::kTaken:
       if (Program* program = find(message.rank)) program->taken(read<Taken>(message).bytes);
       return;
@@ -228,9 +228,10 @@ void Agent::start(const Message& message) {
   programs_.emplace_back(message.rank, read<Start>(message), environment_, hvdrun_);
 }
 
-void Agent::signal(int number, int rank) {
-  if (rank == kNoRank) return pass_on(number);
-  if (Program* program = find(rank)) program->signal(number);
+void Agent::signal(const Signal& signal, int rank) {
+  if (rank == kNoRank) return pass_on(signal.number);
+  Program* program = find(rank);
+  if (program != nullptr && program->process() == signal.process) program->signal(signal.number);
 }
 
 Program* Agent::find(int rank) {

@@ -119,7 +119,7 @@ std::vector<AgentEvent> Agents::serve(std::span<const pollfd> polls, TimePoint n
   std::vector<AgentEvent> events;
   std::size_t at = 0;
   for (Peer& peer : peers_) {
-    // What it said with the end of its handshake is here without a poll() of its own.
+    // One that was welcomed in this turn comes last, and poll() did not wait for it.
     const bool ready = at < polls.size() && polls[at].revents != 0;
     ++at;
     bool alive = true;

@@ -112,7 +112,7 @@ void Job::start_programs() {
   const bool by_nodes = !plan_.nodes.empty();
   for (Environment& variables : rank_variables(by_nodes ? plan_.placed : plan_.agents,
                                                by_nodes ? plan_.nodes : facts, plan_.meeting)) {
-    programs.push_back(program(std::move(variables), true));
+    programs.push_back(program(std::move(variables), true, ""));
   }
   agents_.run(programs);
 }
@@ -211,7 +211,6 @@ void Job::suspend() {
 }
 
 void Job::on_starter_end() {
-  if (roots_.ended() && !agents_.any_came()) roots_.kill_orphans();
   // Ranks that outlived mpirun would run forever, and those without one of theirs wait for it.
   if (roots_.over() && !agents_.none() && stop_signal_ == 0) stop(SIGTERM);
 }

@@ -19,7 +19,8 @@ namespace hvd::runner {
 namespace {
 
 constexpr Duration kGrace = std::chrono::seconds(5);
-constexpr Duration kDeliver = std::chrono::seconds(2);  // of a stopped program's last bytes
+// Of the last bytes of a program that was stopped, or whose caller waits for them.
+constexpr Duration kDeliver = std::chrono::seconds(2);
 // Of what a program that has ended left open: whoever has it wrote nothing for so long.
 constexpr Duration kQuiet = std::chrono::milliseconds(500);
 // Bytes of output that hvdrun has not taken; above it the program has to wait. See Taken.
@@ -41,8 +42,11 @@ void add_variables(Environment& environment, const std::string& joined) {
 void share_out_threads(Environment& environment) {
   if (environment.contains("OMP_NUM_THREADS")) return;
   const auto ranks = parse_number<int>(value_of(environment, "LOCAL_WORLD_SIZE").value_or(""));
+  // What mpirun says of a rank that it has bound: its cores are its own or shared with a few.
+  const bool is_bound = environment.contains("OMPI_MCA_orte_bound_at_launch");
+  const int all = is_bound ? static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) : usable_cores();
   environment["OMP_NUM_THREADS"] =
-      std::to_string(std::max(1, usable_cores() / std::max(1, ranks.value_or(1))));
+      std::to_string(std::clamp(all / std::max(1, ranks.value_or(1)), 1, usable_cores()));
 }
 
 // Where a rank that started with this environment has left its last operations; "" if it has not.
@@ -58,7 +62,7 @@ std::string recording_of(const Environment& environment, int rank) {
 }  // namespace
 
 Program::Program(int rank, const Start& run, Environment environment, Connection& hvdrun)
-    : rank_(rank), hvdrun_(hvdrun), environment_(std::move(environment)) {
+    : rank_(rank), process_(run.process), hvdrun_(hvdrun), environment_(std::move(environment)) {
   add_variables(environment_, run.environment);
   share_out_threads(environment_);
   environment_[kLossMarkVariable] = loss_mark_.place();
@@ -106,7 +110,7 @@ void Program::add_polls(std::vector<pollfd>& polls) const {
 }
 
 void Program::serve(const pollfd* polls) {
-  if (!has_room()) last_output_ = Clock::now();
+  if (!has_room()) last_output_ = open_since_ = Clock::now();
   if (polls[0].revents != 0) read(out_, Stream::kStdout);
   if (polls[1].revents != 0) read(err_, Stream::kStderr);
 }
@@ -129,8 +133,8 @@ void Program::read(UniqueFd& fd, Stream stream) {
 TimePoint Program::next_deadline() const {
   if (kill_at_) return *kill_at_;
   if (!end_) return TimePoint::max();
-  const bool quiet_ends_it = !done_ && has_room();
-  return quiet_ends_it ? std::min(deliver_by_, last_output_ + kQuiet) : deliver_by_;
+  if (done_) return deliver_by_;
+  return has_room() ? std::min(given_up_at(), last_output_ + kQuiet) : given_up_at();
 }
 
 // What the program wrote and nobody has read: a terminal holds up to 640 KiB, and hands over a few
@@ -138,7 +142,12 @@ TimePoint Program::next_deadline() const {
 bool Program::delivered(TimePoint now) const {
   if (!out_ && !err_) return true;
   const bool quiet = has_room() && now >= last_output_ + kQuiet;
-  return quiet || drained_ >= kMostDrained || now >= deliver_by_ || !hvdrun_;
+  return quiet || drained_ >= kMostDrained || now >= given_up_at() || !hvdrun_;
+}
+
+// A caller of ranks waits for the end of one, and what it left running may write forever.
+TimePoint Program::given_up_at() const {
+  return count_ ? std::min(deliver_by_, open_since_ + kDeliver) : deliver_by_;
 }
 
 void Program::tick(TimePoint now) {
@@ -198,7 +207,7 @@ void Program::note_end(EndKind kind, int value) {
                     .after_loss = loss_mark_.is_set(),
                     .time = now,
                     .recording = recording_of(environment_, rank_)};
-  last_output_ = now;
+  last_output_ = open_since_ = now;
   if (kill_at_) deliver_by_ = now + kDeliver;
   kill_at_.reset();
   hvdrun_.say(*end_, rank_);

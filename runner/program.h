@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   int rank() const { return rank_; }
+  std::uint32_t process() const { return process_; }  // see Signal
   // What poll() should wait for: two entries; after poll() they are for serve().
   void add_polls(std::vector<pollfd>& polls) const;
   void serve(const pollfd* polls);
@@ -59,8 +61,10 @@ class Program {
   void read(UniqueFd& fd, Stream stream);
   void note_end(EndKind kind, int value);
   bool delivered(TimePoint now) const;
+  TimePoint given_up_at() const;
 
   int rank_;
+  std::uint32_t process_;
   Connection& hvdrun_;
   Environment environment_;
   LossMark loss_mark_;
@@ -69,6 +73,7 @@ class Program {
   UniqueFd out_;
   UniqueFd err_;
   TimePoint last_output_;             // or when there was no room for any
+  TimePoint open_since_;              // the end, or when there was no room for output after it
   std::optional<OutputCount> count_;  // of what pipes brought
   std::size_t drained_ = 0;           // bytes that came after the end
   std::optional<TimePoint> kill_at_;

@@ -47,7 +47,7 @@ class Relay : Supervisor {
   void read_client();
   void obey(Message message);
   void start_programs();
-  void start(int rank, const std::string& variables);
+  void start(int rank, const Start& asked);
   void on_event(const AgentEvent& event) override;
   void on_signal(int signal) override;
   void on_starter_output(std::size_t number, Stream stream, const std::string& bytes) override;
@@ -76,6 +76,7 @@ Relay::Relay(const Options& options, const LaunchContext& context)
 
 int Relay::run() {
   while (!finished()) turn();
+  client_.close();  // it reads standard error only then, and a long report would wait for that
   return report();
 }
 
@@ -108,7 +109,7 @@ void Relay::obey(Message message) {
   if (places_.empty()) return early_.push_back(std::move(message));
   switch (message.type) {
     case MessageType::kStart:
-      return start(message.rank, read<Start>(message).environment);
+      return start(message.rank, read<Start>(message));
     case MessageType::kSignal:
       return agents_.tell(message.rank, read<Signal>(message));
     default:
@@ -124,14 +125,18 @@ void Relay::start_programs() {
   for (Message& message : std::exchange(early_, {})) obey(std::move(message));
 }
 
-void Relay::start(int rank, const std::string& variables) {
+void Relay::start(int rank, const Start& asked) {
   if (rank < 0 || std::cmp_greater_equal(rank, places_.size())) {
     ByteReader::malformed("there is no such rank");
   }
   Environment place = places_[static_cast<std::size_t>(rank)];
   place[kMarkVariable] = random_hex(32);
-  Start run = program(std::move(place), false);
-  run.environment += variables;
+  for (const std::string& variable : split_joined(asked.environment)) {
+    // Where its engines meet is the caller's affair; hvdrun only knows the place of several hosts.
+    if (variable.starts_with("HVD_RENDEZVOUS")) place.erase(variable.substr(0, variable.find('=')));
+  }
+  Start run = program(place, false, asked.environment);
+  run.process = asked.process;
   if (stopping_ || !agents_.start(rank, run)) {
     client_.say(ProgramEnd{.kind = EndKind::kLost}, rank);
     return client_.say(Done{}, rank);
@@ -157,11 +162,13 @@ void Relay::on_signal(int signal) {
 }
 
 void Relay::on_starter_end() {
-  if (roots_.over() && places_.empty()) stop();  // without one of the hosts no rank starts
+  // Without one of the hosts no rank starts; and nothing is left that would end ranks.
+  if (places_.empty() ? roots_.over() : roots_.ended()) stop();
 }
 
 void Relay::on_starter_output(std::size_t number, Stream stream, const std::string& bytes) {
-  if (options_.verbose) return say(bytes, stream);
+  // Before the ranks start and when they end, only what explains a failure is worth reading.
+  if (options_.verbose || (!places_.empty() && !stopping_)) return say(bytes, stream);
   hold(number, bytes);
 }
 
@@ -172,10 +179,11 @@ void Relay::stop() {
 }
 
 int Relay::report() {
-  if (!places_.empty() || roots_.exit_code() == 0) return 0;
+  if (roots_.exit_code() == 0) return 0;
   std::string text;
   for (const std::string& said : held_) text += said;
-  text += starter_failures("") + address_advice(options_.hosts);
+  text += starter_failures("");
+  if (places_.empty()) text += address_advice(options_.hosts);
   std::fputs(text.c_str(), stderr);
   return 1;
 }

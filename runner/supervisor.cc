@@ -123,15 +123,24 @@ void Supervisor::read_signals() {
 void Supervisor::reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-    if (roots_.note_end(pid, status)) on_starter_end();  // else an agent that outlived mpirun
+    if (!roots_.note_end(pid, status)) continue;  // an agent that outlived mpirun
+    if (roots_.ended() && !agents_.any_came()) roots_.kill_orphans();
+    on_starter_end();
   }
 }
 
-Start Supervisor::program(Environment place, bool on_terminal) const {
-  place.insert(plan_.exported.begin(), plan_.exported.end());
-  std::vector<std::string> all;
-  for (const auto& [name, value] : place) all.push_back(name + "=" + value);
-  return {join(options_.command), join(all), plan_.folder, on_terminal};
+Start Supervisor::program(const Environment& place, bool on_terminal,
+                          const std::string& chosen) const {
+  const auto joined = [](const Environment& variables) {
+    std::vector<std::string> all;
+    for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+    return join(all);
+  };
+  // Of a variable that comes twice the last value counts.
+  return {.command = join(options_.command),
+          .environment = joined(plan_.exported) + chosen + joined(place),
+          .folder = plan_.folder,
+          .on_terminal = on_terminal};
 }
 
 void Supervisor::keep(int rank, Stream stream, std::string_view bytes) {

@@ -44,8 +44,9 @@ class Supervisor {
   // When turn() has something to do by itself.
   TimePoint next_deadline() const;
 
-  // What the rank's program is started with: its place in the job and what hvdrun exports.
-  Start program(Environment place, bool on_terminal) const;
+  // What the rank's program is started with: its place in the job, before `chosen` (join()ed
+  // variables), and that before what hvdrun exports.
+  Start program(const Environment& place, bool on_terminal, const std::string& chosen) const;
   // To the files of --output-filename.
   void keep(int rank, Stream stream, std::string_view bytes);
   // Keeps the first of what starts the agents said, by command of the plan.

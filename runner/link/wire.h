@@ -66,12 +66,13 @@ struct Hello {
 // hvdrun -> agent, of a rank: start its program.
 struct Start {
   static constexpr MessageType kType = MessageType::kStart;
-  std::string command;      // join()ed words
-  std::string environment;  // join()ed "NAME=value", besides what the agent has itself
-  std::string folder;       // in which it runs; "" = the agent's own
-  bool on_terminal = true;  // its standard output; else a pipe
-  static constexpr auto kFields =
-      std::tuple(&Start::command, &Start::environment, &Start::folder, &Start::on_terminal);
+  std::string command;        // join()ed words
+  std::string environment;    // join()ed "NAME=value", besides what the agent has itself
+  std::string folder;         // in which it runs; "" = the agent's own
+  bool on_terminal = true;    // its standard output; else a pipe
+  std::uint32_t process = 0;  // a number that its rank's other processes have not; see Signal
+  static constexpr auto kFields = std::tuple(&Start::command, &Start::environment, &Start::folder,
+                                             &Start::on_terminal, &Start::process);
 };
 
 // Texts without zero bytes, as one.
@@ -124,11 +125,12 @@ struct Stop {
 
 // hvdrun -> agent: pass `signal` to the programs, which go on unless they end by themselves.
 // SIGTSTP stops them whatever they do with that, until SIGCONT. Of a rank: to its process alone,
-// but SIGKILL to its group.
+// but SIGKILL to its group; and to no other process than is meant, which may just have ended.
 struct Signal {
   static constexpr MessageType kType = MessageType::kSignal;
   std::int32_t number = 0;
-  static constexpr auto kFields = std::tuple(&Signal::number);
+  std::uint32_t process = 0;  // of a rank
+  static constexpr auto kFields = std::tuple(&Signal::number, &Signal::process);
 };
 
 // hvdrun -> agent, of a rank: so many more bytes of Output were taken. It lets its program wait

@@ -1,9 +1,11 @@
 """hvd.Cluster: calls, namespaces, failures and replacement of workers."""
 
+import contextlib
 import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +16,7 @@ import pytest
 from waiting import wait_for
 
 import horovod_cpp as hvd
-from horovod_cpp.cluster.pool import Pool
+from horovod_cpp.cluster.pool import _UNANSWERED, Pool
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import this file
 
@@ -209,6 +211,16 @@ def test_a_call_that_takes_too_long_is_interrupted(cluster):
     assert cluster.run(hvd.process_set_ids) == [[0, 1], [0, 1]]  # nobody had used the job
 
 
+def test_an_interrupt_that_comes_late_is_not_for_the_next_call(cluster):
+    relay = cluster._pool.workers[0].relay
+    at_once = relay.signal
+    relay.signal = lambda *signal: threading.Timer(0.15, at_once, signal).start()
+    with contextlib.suppress(TimeoutError):  # of a busy machine
+        cluster.run(lambda: time.sleep(0.3), timeout=0.25)
+    relay.signal = at_once
+    cluster.run(lambda: time.sleep(0.3))
+
+
 def test_a_rank_that_does_not_react_is_killed_within_two_seconds(monkeypatch):
     waits = []  # how long the call meant to wait at most: a busy machine makes that no longer
 
@@ -224,7 +236,7 @@ def test_a_rank_that_does_not_react_is_killed_within_two_seconds(monkeypatch):
                 TimeoutError, match="did not react to the interrupt and was killed: rank 1"):
             patch.setattr(Pool, "serve", serve)
             cluster.run(lambda: time.sleep(600), ranks=1, timeout=0.5)
-        assert 0 < sum(waits) <= 0.5 + 2
+        assert 0 < sum(waits) - _UNANSWERED <= 0.5 + 2  # a kill is answered at once
         assert cluster.run(total_of_ranks) == [3, 3]
 
 
@@ -425,6 +437,32 @@ def test_close_ends_a_call_of_another_thread(cluster):
     assert len(raised) == 1
     with pytest.raises(hvd.InvalidArgumentError, match="closed"):
         cluster.run(print)
+
+
+def test_a_signal_reaches_no_later_process_of_its_rank(cluster):
+    first = cluster._pool.workers[0]
+    with pytest.raises(hvd.RankError, match="rank 0 exited with code 3"):
+        cluster.run(lambda: os._exit(3), ranks=0)
+    processes = cluster.run(os.getpid)
+    first.is_over = False  # as it was for another thread that is about to kill
+    first.kill()
+    assert [cluster.run(os.getpid) for _ in range(2)] == [processes] * 2
+
+
+class LateChannel(socket.socket):
+    """Of a process of rank 0 that has ended."""
+
+    def receive_ready(self):
+        yield "hello", 0, 0, 4711
+
+
+def test_a_connection_of_an_ended_process_is_not_for_the_next_one(cluster):
+    pool = cluster._pool
+    before = pool.workers[0].channel
+    channel = LateChannel()
+    pool.on_channel(channel)
+    pool._on_first_message(channel)
+    assert channel.fileno() == -1 and pool.workers[0].channel is before
 
 
 def test_restart_gives_new_processes_with_empty_namespaces(cluster):

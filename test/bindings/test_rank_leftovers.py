@@ -70,6 +70,35 @@ def test_sessions_live_as_long_as_their_rank_and_no_longer(marked_processes):
     wait_for(marked_processes, [])
 
 
+def test_the_end_of_a_rank_does_not_wait_for_what_it_left_writing():
+    def work():
+        subprocess.Popen("for i in $(seq 300); do echo here; sleep 0.2; done", shell=True,
+                         start_new_session=True,
+                         env={name: value for name, value in os.environ.items()
+                              if name != "HVD_RANK_MARK"})
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    start = time.monotonic()
+    with pytest.raises(hvd.RankError, match="rank 0 was killed by SIGKILL"):
+        hvd.run(work, np=1)
+    assert time.monotonic() - start < 30
+
+
+def test_ranks_end_with_close_while_a_fork_of_the_caller_lives(marked_processes):
+    with hvd.Cluster(np=1) as cluster:
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+        start = time.monotonic()
+        cluster.close()
+        seconds = time.monotonic() - start
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert seconds < 4
+    wait_for(marked_processes, [])
+
+
 def test_sessions_end_with_a_caller_that_is_killed(tmp_path, marked_processes):
     program = tmp_path / "program.py"
     program.write_text("""

@@ -1,6 +1,7 @@
 """hvd.run: results, output, failures and interrupts."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -170,6 +171,69 @@ def test_ranks_use_mpi_where_that_is_asked_for(monkeypatch):
     assert run_rank_and_mpi(env={"CHOSEN": "yes"}) == expected
     with pytest.raises(hvd.UnsupportedError, match="use_mpi=True"):
         hvd.Cluster(np=2)
+
+
+def make_mpirun(folder, script, monkeypatch):
+    mpirun = folder / "mpirun"
+    mpirun.write_text(f"#!/bin/sh\n{script}")
+    mpirun.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_mpirun_that_starts_nothing_is_given_up(tmp_path, monkeypatch, marked_processes):
+    # What mpirun starts has a process group of its own, as its ssh has.
+    make_mpirun(tmp_path, "exec bash -c 'set -m; sleep 1000 & wait'", monkeypatch)
+    with pytest.raises(hvd.RankError, match="have not started within 0.3 s"):
+        hvd.run(print, np=2, use_mpi=True, start_timeout=0.3)
+    wait_for(marked_processes, [])
+
+
+def test_the_last_words_of_mpirun_are_shown(tmp_path, monkeypatch, marked_processes, capfd):
+    make_mpirun(tmp_path, f"""{shutil.which("mpirun")} "$@" &
+while [ ! -e {tmp_path}/running ]; do sleep 0.05; done
+kill -9 $!
+echo no more of it >&2
+exit 3
+""", monkeypatch)
+
+    def work():
+        (tmp_path / "running").touch()
+        time.sleep(600)
+
+    with pytest.raises(hvd.RankError, match="rank 0 was"):
+        hvd.run(work, np=1, use_mpi=True)
+    assert "no more of it" in capfd.readouterr().err
+    wait_for(marked_processes, [])
+
+
+def test_what_hosts_say_at_length_is_reported(tmp_path, marked_processes):
+    (tmp_path / "start").write_text("#!/bin/sh\nyes 'go away' | head -c 60000 >&2\nexit 3\n")
+    (tmp_path / "start").chmod(0o755)
+    start = time.monotonic()
+    with pytest.raises(hvd.RankError, match="could not be started(.|\n)*failed with exit code 3"):
+        hvd.run(print, hosts="a.invalid:1,b.invalid:1",
+                launcher=f"exec:{tmp_path / 'start'}")
+    assert time.monotonic() - start < 4  # else hvdrun was killed
+    wait_for(marked_processes, [])
+
+
+def test_variables_do_not_move_a_rank():
+    def work():
+        hvd.init()
+        return [os.environ[name] for name in ("RANK", "HOROVOD_RANK", "HVD_RANK_MARK", "CHOSEN")]
+
+    names = ("RANK", "HOROVOD_RANK", "HVD_RANK_MARK", "HVD_RENDEZVOUS", "HVD_RENDEZVOUS_KEY",
+             "CHOSEN")
+    first, second = hvd.run(work, np=2, env=dict.fromkeys(names, "7"))
+    assert (first[:2], second[:2]) == (["0", "0"], ["1", "1"])
+    assert first[3] == second[3] == "7" and first[2] != second[2]
+
+
+def test_ranks_start_without_standard_output(tmp_path):
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" >&- 2>&-\n')
+    program.chmod(0o755)
+    assert hvd.run(lambda: print("nowhere"), np=1, executable=str(program)) == [None]
 
 
 def test_output_is_kept_in_files_too(tmp_path, capfd):

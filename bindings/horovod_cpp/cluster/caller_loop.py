@@ -105,8 +105,10 @@ class CallerLoop(EventLoop):
 
     def _on_first_message(self, channel: Channel) -> None:
         try:
-            for _, rank, pid in channel.receive_ready():
-                worker = self.worker(rank)
+            for _, rank, number, pid in channel.receive_ready():
+                worker = self.workers[rank]
+                if worker is None or worker.number != number:
+                    raise EOFError  # its process has ended since
                 worker.channel, worker.pid = channel, pid
                 self.selector.modify(channel, READ, functools.partial(self.read_messages, worker))
                 self.send(channel, ("setup", sys.path, sys.argv, self._display))

@@ -99,15 +99,18 @@ class Pool(CallerLoop):
             raise RankError("the cluster was closed during the call")
         self._launch_error = ""
         addresses = own_addresses(self.hosts.interfaces) if self.hosts.are_remote else ()
-        variables = {**(self._env or {}), ADDRESS: self.listen(self.key, addresses, self.size),
+        chosen = {name: value for name, value in (self._env or {}).items()
+                  if not name.startswith("HVD_RENDEZVOUS")}
+        variables = {**chosen, ADDRESS: self.listen(self.key, addresses, self.size),
                      KEY: self.key.hex(), **self._rendezvous()}
         if self._relay is None:
             self._relay = Relay(self.hosts.options(), self._executable)
             self.selector.register(self._relay, READ, self._on_relay)
         for rank in missing:
             self.lost.pop(rank, None)
-            self.workers[rank] = PoolWorker(rank, self._relay, self.hosts.by_rank[rank])
-            self._relay.start(rank, variables)
+            worker = PoolWorker(rank, self._relay, self.hosts.by_rank[rank])
+            self.workers[rank] = worker
+            worker.start(variables)
 
     def _rendezvous(self) -> dict[str, str]:
         """Where the engines of one session meet, and nobody else. hvdrun knows the place of
@@ -143,8 +146,12 @@ class Pool(CallerLoop):
         with self._killed_on_exception(), self.catch_interrupts():
             for worker in workers:
                 worker.call_begins()
-                if worker.channel is not None:  # else it ends just now
-                    self.send(worker.channel, message)
+                if worker.channel is None:
+                    continue  # it ends just now
+                if worker.interrupts:
+                    self.send(worker.channel, ("interrupted", worker.interrupts))
+                    worker.interrupts = 0
+                self.send(worker.channel, message)
             self._wait(workers, timeout)
             outcomes = {worker.rank: worker.outcome for worker in workers if worker.outcome}
             interrupted = any(outcome.stopped for outcome in outcomes.values())
@@ -207,7 +214,9 @@ class Pool(CallerLoop):
         """Whether it does so soon: hvdrun may be about to say how."""
         deadline = time.monotonic() + _ENDING
         while not worker.is_over and self._relay is not None and time.monotonic() < deadline:
-            select.select([self._relay], [], [], max(deadline - time.monotonic(), 0))
+            relay = select.poll()  # select() takes no descriptor of 1024 or more
+            relay.register(self._relay, select.POLLIN)
+            relay.poll(max(deadline - time.monotonic(), 0) * 1000)
             self._on_relay(self._relay)
         return worker.is_over
 
@@ -239,12 +248,11 @@ class Pool(CallerLoop):
         write_text(target, data.decode(errors="replace"))
         target.flush()
 
-    def _serve_kills(self, done: Callable[[], bool], seconds: float | None = None) -> None:
-        """Until ranks that were killed have ended. This machine always kills; another one may not
-        answer, and then all that hvdrun runs is given up."""
+    def _serve_kills(self, done: Callable[[], bool], seconds: float = _UNANSWERED) -> None:
+        """Until ranks that were killed have ended. A host may not answer, or its agent not have
+        come yet, and then all that hvdrun runs is given up."""
         killed = [worker for worker in self.workers if worker is not None]
-        limit = _UNANSWERED if seconds is None else seconds
-        self.serve(done, time.monotonic() + limit if self.hosts.are_remote else None)
+        self.serve(done, time.monotonic() + seconds)
         if not done():
             for worker in killed:
                 worker.end_is("did not answer")
@@ -271,7 +279,8 @@ class Pool(CallerLoop):
         self.workers[worker.rank] = None
         self.engines_run = False
         if worker.is_busy:
-            worker.finish(Outcome("ended", end))
+            reason = f":\n{self._launch_error}" if self._launch_error and not worker.end else ""
+            worker.finish(Outcome("ended", end + reason))
         else:
             self.lost[worker.rank] = end
 

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,9 @@ from typing import Any
 
 from horovod_cpp.cluster.relay import Relay
 from horovod_cpp.cluster.wire import Channel
-from horovod_cpp.cluster.worker import memory_of
+from horovod_cpp.cluster.worker import PROCESS, memory_of
+
+_numbers = itertools.count(1)
 
 
 @dataclasses.dataclass
@@ -38,7 +41,7 @@ def first_failure(outcomes: Mapping[int, Outcome]) -> int | None:
 
 
 class PoolWorker:
-    """One process of a rank, which ``relay`` has started. For the thread that runs the event loop.
+    """One process of a rank, which ``relay`` runs. For the thread that runs the event loop.
 
     Args:
         host: its machine; None: this one.
@@ -48,6 +51,7 @@ class PoolWorker:
         self.rank = rank
         self.host = host
         self.relay = relay
+        self.number = next(_numbers)  # no other process of the rank has it
         self.channel: Channel | None = None  # while it is connected
         self.pid: int | None = None  # on its host
         self.is_ready = False  # for calls
@@ -57,11 +61,15 @@ class PoolWorker:
         self.outcome: Outcome | None = None  # of the last call
         self.calls = 0
         self.end: str | None = None  # how it ended or why we killed it, as text
+        self.interrupts = 0  # that it was sent and has not been told of
         self._has_begun = False  # with the last call
         self._is_interrupted = False
         self._received = 0  # bytes of output
         # What it said over its own connection, and how many bytes it had written before.
         self._deferred: collections.deque[tuple[int, str, list[Any]]] = collections.deque()
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        self.relay.start(self.rank, self.number, {**variables, PROCESS: str(self.number)})
 
     def call_begins(self) -> None:
         """Before it is sent."""
@@ -82,12 +90,13 @@ class PoolWorker:
         """As Ctrl-C does, as soon as the call has begun. The process alone, not what it started."""
         self._is_interrupted = True
         if self._has_begun and not self.is_over:
-            self.relay.signal(self.rank, signal.SIGINT)
+            self.interrupts += 1
+            self.relay.signal(self.rank, self.number, signal.SIGINT)
 
     def kill(self) -> None:
         """With everything that it started. Any thread."""
         if not self.is_over:
-            self.relay.signal(self.rank, signal.SIGKILL)
+            self.relay.signal(self.rank, self.number, signal.SIGKILL)
 
     def end_is(self, text: str) -> None:
         """What comes first explains the rest."""

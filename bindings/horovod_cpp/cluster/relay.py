@@ -56,14 +56,15 @@ class Relay:
         with self._sending, contextlib.suppress(OSError):  # receive() finds out that it is gone
             self._socket.sendall(_HEADER.pack(len(payload), kind, rank) + payload)
 
-    def start(self, rank: int, variables: Mapping[str, str]) -> None:
+    def start(self, rank: int, process: int, variables: Mapping[str, str]) -> None:
         joined = b"".join(os.fsencode(f"{name}={value}") + b"\0"
                           for name, value in variables.items())
         empty = struct.pack("<I", 0)  # command and folder, which hvdrun knows
-        self._say(_START, rank, empty + struct.pack("<I", len(joined)) + joined + empty + b"\0")
+        self._say(_START, rank, empty + struct.pack("<I", len(joined)) + joined + empty
+                  + struct.pack("<BI", 0, process))
 
-    def signal(self, rank: int, number: int) -> None:
-        self._say(_SIGNAL, rank, struct.pack("<i", number))
+    def signal(self, rank: int, process: int, number: int) -> None:
+        self._say(_SIGNAL, rank, struct.pack("<iI", number, process))
 
     def receive(self) -> Iterator[tuple[int, int, bytes]]:
         """Yields what has come. Raises EOFError when hvdrun has ended."""
@@ -95,6 +96,8 @@ class Relay:
 
     def close(self) -> str:
         """Ends all that it started. Returns what hvdrun said of itself."""
+        with contextlib.suppress(OSError):  # it has ended
+            self._socket.shutdown(socket.SHUT_RDWR)  # a fork of this process may have it open
         self._socket.close()
         try:
             _, text = self._process.communicate(timeout=_LEAVE)

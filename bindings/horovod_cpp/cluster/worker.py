@@ -30,7 +30,9 @@ _PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 
 # Through them a rank finds its caller; it forgets them at once.
-ADDRESS, KEY = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY"
+ADDRESS, KEY, PROCESS = "HVD_WORKER_ADDRESS", "HVD_WORKER_KEY", "HVD_WORKER_PROCESS"
+
+_INTERRUPT_COMES = 0.2  # seconds; user code may have set a handler that does not count it
 
 # Not -m: the namespace of a rank is its __main__, and has nothing of ours in it.
 WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
@@ -39,7 +41,8 @@ WORKER = ("-P", "-c", "from horovod_cpp.cluster.worker import main; main()")
 def main() -> None:
     address = os.environ.pop(ADDRESS)
     channel = wire.connect(address, bytes.fromhex(os.environ.pop(KEY)))
-    channel.send(("hello", int(os.environ["HOROVOD_RANK"]), os.getpid()))
+    channel.send(("hello", int(os.environ["HOROVOD_RANK"]), int(os.environ.pop(PROCESS)),
+                  os.getpid()))
     Worker(channel, is_local=address.startswith("unix:")).serve()
 
 
@@ -59,8 +62,11 @@ class _OutputCount:
     def __init__(self) -> None:
         path, inode, *pipes = os.environ.pop("HVDRUN_OUTPUT_COUNT").split()
         # Behind a script with pipes of its own, this process writes to others than the agent's.
-        self._pipes = [(stream, os.fstat(stream)) for stream, pipe in zip((1, 2), pipes, strict=True)
-                       if os.readlink(f"/proc/self/fd/{stream}") == pipe]
+        self._pipes: list[tuple[int, os.stat_result]] = []
+        for stream, pipe in zip((1, 2), pipes, strict=True):
+            with contextlib.suppress(OSError):  # closed
+                if os.readlink(f"/proc/self/fd/{stream}") == pipe:
+                    self._pipes.append((stream, os.fstat(stream)))
         self._read = memoryview(bytes(8)).cast("Q")
         with contextlib.suppress(OSError), open(path, "rb") as file:
             if os.fstat(file.fileno()).st_ino == int(inode):  # else it is of another container
@@ -93,6 +99,7 @@ class Worker:
         self._sending = threading.Lock()  # threads of the user's may display things
         self._interruptible = False
         self._interrupt_waits = False
+        self._interrupts = 0  # that came, of those which the caller tells of in "interrupted"
         self._rendered = ""  # the error of the last cell, as IPython shows it
         self._shell: "Shell | None" = None
         self._libc = ctypes.CDLL(None)
@@ -105,9 +112,10 @@ class Worker:
 
     def serve(self) -> None:
         sys.modules["__main__"] = self.main
-        assert isinstance(sys.stdout, io.TextIOWrapper)  # for mypy
-        sys.stdout.reconfigure(line_buffering=True)
-        faulthandler.enable()
+        if isinstance(sys.stdout, io.TextIOWrapper):  # else it is closed
+            sys.stdout.reconfigure(line_buffering=True)
+        if sys.stderr is not None:
+            faulthandler.enable()
         signal.signal(signal.SIGINT, self._on_interrupt)
         while True:
             try:
@@ -117,6 +125,9 @@ class Worker:
             if kind == "leave":
                 _shut_down()  # whatever Python believes about how this program ended
                 return
+            if kind == "interrupted":
+                self._await_interrupts(*arguments)
+                continue
             if kind == "drop":
                 _shut_down()
                 self.flush()
@@ -169,10 +180,18 @@ class Worker:
 
     def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
         """Once a call, and only while the user's code runs."""
+        self._interrupts += 1
         if self._interruptible:
             self._interruptible = False
             raise KeyboardInterrupt
         self._interrupt_waits = True
+
+    def _await_interrupts(self, number: int) -> None:
+        """So many were sent in calls that are over, by way of hvdrun: they are not for the next."""
+        deadline = time.monotonic() + _INTERRUPT_COMES
+        while self._interrupts < number and time.monotonic() < deadline:
+            time.sleep(0.001)
+        self._interrupts = 0
 
     def _attempt(self, job: Callable[..., bytes | None],
                  arguments: list[Any]) -> tuple[str, bytes | None | dict[str, Any]]:

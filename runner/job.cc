@@ -169,6 +169,7 @@ void Job::on_event(const AgentEvent& event) {
 
 void Job::note_end(const RankEnd& end) {
   ends_.push_back(end);
+  cut_short_ |= end.end.was_stopped;  // also by an agent whose parent was killed
   if (!is_failure(end) || stop_signal_ != 0) return;
   const TimePoint limit = Clock::now() + (end.end.after_loss ? kCauseEnds : kSurvivorsEnd);
   stop_at_ = std::min(stop_at_, limit);

@@ -343,12 +343,6 @@ void decode_message(const runner::Message& message) {
       runner::split_joined(start.environment);
       return;
     }
-    case kFlush:
-      runner::read<runner::Flush>(message);
-      return;
-    case kFlushed:
-      runner::read<runner::Flushed>(message);
-      return;
   }
   std::abort();
 }
@@ -487,7 +481,6 @@ Bytes messages_of_agent() {
     hvdrun.say(runner::Hello{"a", "boot", 1, 2});
     hvdrun.say(runner::Output{runner::Stream::kStderr, "text\n"}, 1);
     hvdrun.say(runner::ClockAnswer{});
-    hvdrun.say(runner::Flushed{}, 1);
     hvdrun.say(runner::ProgramEnd{.value = 1, .recording = "/tmp"}, 1);
     hvdrun.say(runner::Done{}, 1);
   });
@@ -499,7 +492,6 @@ Bytes messages_of_hvdrun() {
     agent.say(runner::Start{runner::join(words), runner::join(words), "/", true}, 1);
     agent.say(runner::ClockQuestion{});
     agent.say(runner::Taken{5}, 1);
-    agent.say(runner::Flush{}, 1);
     agent.say(runner::Signal{2}, 1);
     agent.say(runner::Stop{15});
   });

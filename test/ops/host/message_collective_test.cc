@@ -25,11 +25,13 @@ const Flavour kDefault = {"Default", {}, std::size_t{1} << 20};
 // Every batch takes many pieces, with ranges of no element on some ranks.
 const Flavour kTiny = {"Tiny", {.small_bytes = 0, .piece_bytes = 2'600}, 1'999};
 
-// Megabytes take too many of the small steps.
+// Megabytes take too many of the small steps. And here a transfer waits for what is in front of it,
+// which over TCP is kept if it is small (ops/README.md).
 std::vector<CollectiveCase> small_cases() {
   std::vector<CollectiveCase> cases = collective_contract();
   std::erase_if(cases, [](const CollectiveCase& each) {
-    return each.name.find("Mebibytes") != std::string::npos;
+    return each.name.find("Mebibytes") != std::string::npos ||
+           each.name == "TransfersStandOutsideTheOrder";
   });
   return cases;
 }

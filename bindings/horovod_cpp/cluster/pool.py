@@ -207,7 +207,7 @@ class Pool(CallerLoop):
         if isinstance(error, BrokenMessage):
             worker.end = str(error)
         elif not self._ends(worker):
-            worker.end = "closed its connection to the caller"
+            worker.end = worker.end or "closed its connection to the caller"
         worker.kill()
 
     def _ends(self, worker: PoolWorker) -> bool:

@@ -136,7 +136,7 @@ def target_rows(medians, steps, inits, label):
                    f"Open MPI, {best}", compare, [("ours over MPI", of["mpi"])])
 
     def against_gloo(size):
-        return row(f"allreduce_ of {SIZES[size][0]}", "us", medians[size]["no mpi"], medians[size]["gloo"], 0.65,
+        return row(f"allreduce_ of {SIZES[size][0]}, 2 hosts", "us", medians[size]["no mpi"], medians[size]["gloo"], 0.65,
                    f"gloo, {label}", "ratio")
 
     small, _, middle, large, largest = SIZES
@@ -145,7 +145,7 @@ def target_rows(medians, steps, inits, label):
             against_mpi(large, 0.8, "ratio"), against_mpi(largest, 0.8, "ratio"),
             against_gloo(large), against_gloo(largest),
             row("init() of two hosts", "ms", inits["no mpi", "init"], inits["gloo", "init"], 50, f"gloo, {label}"),
-            row("VGG-11, batch 32: step of 2 ranks", "ms", steps["no mpi", "vgg11"], steps["no mpi", "vgg11/plain"],
+            row("VGG-11, batch 32: step of 2 hosts", "ms", steps["no mpi", "vgg11"], steps["no mpi", "vgg11/plain"],
                 1.25, f"the same step without communication (DDP over gloo: {of_gloo} of its own)", "ratio")]
 
 

@@ -110,9 +110,9 @@ void Job::start_programs() {
   if (facts.empty() || stop_signal_ != 0) return;
   std::vector<Start> programs;
   const bool by_nodes = !plan_.nodes.empty();
-  for (Environment& variables : rank_variables(by_nodes ? plan_.placed : plan_.agents,
-                                               by_nodes ? plan_.nodes : facts, plan_.meeting)) {
-    programs.push_back(program(std::move(variables), true, ""));
+  for (const Environment& variables : rank_variables(
+           by_nodes ? plan_.placed : plan_.agents, by_nodes ? plan_.nodes : facts, plan_.meeting)) {
+    programs.push_back(program(variables, true, ""));
   }
   agents_.run(programs);
 }

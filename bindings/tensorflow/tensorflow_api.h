@@ -97,6 +97,7 @@ using Deallocator = void (*)(void* data, std::size_t bytes, void* arg);
 
 // TF_NewStatus() is called as tf().NewStatus().
 struct TensorFlowApi {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): parts of a declaration
 #define HVD_DECLARE(result, name, arguments) result(*name) arguments = nullptr;
   HVD_TENSORFLOW_FUNCTIONS(HVD_DECLARE)
 #undef HVD_DECLARE

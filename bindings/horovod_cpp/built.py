@@ -26,7 +26,7 @@ def gloo_built() -> bool:
     """True: ranks find each other and train without MPI, which is what programs ask this for.
 
     ``hvdrun --gloo``, ``HOROVOD_CONTROLLER=gloo`` and ``use_gloo=True`` work in every build. Gloo
-    itself is not used: it is shared memory, on one machine. Ranks on several need MPI.
+    itself is not used: ranks of one machine share memory, those of several use TCP.
     """
     return True
 

@@ -2,11 +2,70 @@
 
 from collections.abc import Iterable, Sequence
 
-from horovod_cpp import _native
+from horovod_cpp import (
+    AbortedError,
+    Adasum,
+    Average,
+    BitAnd,
+    BitOr,
+    Error,
+    HorovodInternalError,
+    InternalError,
+    InvalidArgumentError,
+    Max,
+    Min,
+    MismatchError,
+    PeerLostError,
+    ProcessSet,
+    Product,
+    ReduceOp,
+    StalledError,
+    Sum,
+    UnsupportedError,
+    _native,
+    add_process_set,
+    config,
+    cross_rank,
+    cross_size,
+    dump_flight_recorder,
+    global_process_set,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    metrics,
+    metrics_text,
+    mpi_enabled,
+    mpi_threads_supported,
+    on_stall,
+    process_set_ids,
+    rank,
+    rank_zero_section,
+    remove_process_set,
+    run,
+    shutdown,
+    size,
+    start_timeline,
+    stop_timeline,
+    summary,
+)
 from horovod_cpp import init as _init
-from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum
+from horovod_cpp.built import *  # noqa: F403, all it has
+from horovod_cpp.objects import allgather_object, broadcast_object
 
-__all__ = ["init"]
+# Of all of them, under Horovod's names.
+__all__ = [
+    "AbortedError", "Adasum", "Average", "BitAnd", "BitOr", "Error", "HorovodInternalError",
+    "InternalError", "InvalidArgumentError", "Max", "Min", "MismatchError", "PeerLostError",
+    "ProcessSet", "Product", "ReduceOp", "StalledError", "Sum", "UnsupportedError",
+    "add_process_set", "allgather_object", "broadcast_object", "ccl_built", "config",
+    "cross_rank", "cross_size", "cuda_built", "ddl_built", "dump_flight_recorder",
+    "global_process_set", "gloo_built", "gloo_enabled", "init", "is_homogeneous",
+    "is_initialized", "local_rank", "local_size", "metrics", "metrics_text", "mpi_built",
+    "mpi_enabled", "mpi_threads_supported", "nccl_built", "on_stall", "process_set_ids", "rank",
+    "rank_zero_section", "remove_process_set", "rocm_built", "run", "shutdown", "size",
+    "start_timeline", "stop_timeline", "summary",
+]
 
 
 def init(comm: None = None,

@@ -22,50 +22,9 @@ if int(_keras.__version__.partition(".")[0]) < 3:
     raise ImportError(f"horovod_cpp.keras needs Keras 3, and this is Keras {_keras.__version__}; "
                       "install it: pip install 'keras>=3'")
 
-from horovod_cpp import (
-    AbortedError,
-    Adasum,
-    Average,
-    Compression,
-    Error,
-    HorovodInternalError,
-    InternalError,
-    InvalidArgumentError,
-    Max,
-    Min,
-    MismatchError,
-    PeerLostError,
-    ProcessSet,
-    Product,
-    ReduceOp,
-    StalledError,
-    Sum,
-    UnsupportedError,
-    add_process_set,
-    allgather_object,
-    broadcast_object,
-    cross_rank,
-    cross_size,
-    global_process_set,
-    init,
-    is_homogeneous,
-    is_initialized,
-    join,
-    local_rank,
-    local_size,
-    mpi_enabled,
-    mpi_threads_supported,
-    rank,
-    rank_zero_section,
-    remove_process_set,
-    run,
-    shutdown,
-    size,
-    start_timeline,
-    stop_timeline,
-)
+from horovod_cpp import Compression, front_end, join
 from horovod_cpp import __version__ as __version__
-from horovod_cpp.built import *  # noqa: F403, all it has
+from horovod_cpp.front_end import *  # noqa: F403, all it has
 from horovod_cpp.keras import callbacks
 from horovod_cpp.keras.collectives import allgather, allreduce, broadcast, reducescatter
 from horovod_cpp.keras.optimizer import DistributedOptimizer, PartialDistributedOptimizer
@@ -73,15 +32,8 @@ from horovod_cpp.keras.saving import load_model
 from horovod_cpp.keras.variables import broadcast_global_variables, broadcast_variables
 
 __all__ = [
-    "AbortedError", "Adasum", "Average", "Compression", "DistributedOptimizer", "Error",
-    "HorovodInternalError", "InternalError", "InvalidArgumentError", "Max", "Min",
-    "MismatchError", "PartialDistributedOptimizer", "PeerLostError", "ProcessSet", "Product",
-    "ReduceOp", "StalledError", "Sum", "UnsupportedError", "add_process_set", "allgather",
-    "allgather_object", "allreduce", "broadcast", "broadcast_global_variables",
-    "broadcast_object", "broadcast_variables", "callbacks", "ccl_built", "cross_rank",
-    "cross_size", "cuda_built", "ddl_built", "global_process_set", "gloo_built",
-    "gloo_enabled", "init", "is_homogeneous", "is_initialized", "join", "load_model",
-    "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported",
-    "nccl_built", "rank", "rank_zero_section", "reducescatter", "remove_process_set",
-    "rocm_built", "run", "shutdown", "size", "start_timeline", "stop_timeline",
+    "Compression", "DistributedOptimizer", "PartialDistributedOptimizer", "allgather",
+    "allreduce", "broadcast", "broadcast_global_variables", "broadcast_variables", "callbacks",
+    "join", "load_model", "reducescatter",
 ]
+__all__ += front_end.__all__

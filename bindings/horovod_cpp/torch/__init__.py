@@ -23,60 +23,10 @@ except ImportError as error:
                       f"({error}); install it: pip install torch, or apt-get install python3-torch"
                       ) from error
 
-from horovod_cpp import (
-    AbortedError,
-    Adasum,
-    Average,
-    BitAnd,
-    BitOr,
-    Error,
-    Handle,
-    HorovodInternalError,
-    InternalError,
-    InvalidArgumentError,
-    Max,
-    Min,
-    MismatchError,
-    PeerLostError,
-    ProcessSet,
-    Product,
-    ReduceOp,
-    StalledError,
-    Sum,
-    UnsupportedError,
-    add_process_set,
-    config,
-    cross_rank,
-    cross_size,
-    dump_flight_recorder,
-    global_process_set,
-    is_homogeneous,
-    is_initialized,
-    local_rank,
-    local_size,
-    metrics,
-    metrics_text,
-    mpi_enabled,
-    mpi_threads_supported,
-    on_stall,
-    poll,
-    process_set_ids,
-    rank,
-    rank_zero_section,
-    remove_process_set,
-    run,
-    shutdown,
-    size,
-    start_timeline,
-    stop_timeline,
-    summary,
-    synchronize,
-)
+from horovod_cpp import Handle, front_end, poll, synchronize
 from horovod_cpp import __version__ as __version__
 from horovod_cpp import call_site as _call_site
-from horovod_cpp.built import *  # noqa: F403, all it has
-from horovod_cpp.front_end import init
-from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.front_end import *  # noqa: F403, all it has
 from horovod_cpp.torch import collectives
 from horovod_cpp.torch.collectives import *  # noqa: F403, all it has
 from horovod_cpp.torch.compression import Compression, Compressor
@@ -86,19 +36,11 @@ from horovod_cpp.torch.state import broadcast_optimizer_state, broadcast_paramet
 from horovod_cpp.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
-    "AbortedError", "Adasum", "Average", "BitAnd", "BitOr", "Compression", "Compressor",
-    "DistributedOptimizer", "Error", "Handle", "HorovodInternalError", "InternalError",
-    "InvalidArgumentError", "Max", "Min", "MismatchError", "PeerLostError", "ProcessSet", "Product",
-    "ReduceOp", "StalledError", "Sum", "SyncBatchNorm", "UnsupportedError", "add_process_set",
-    "allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters",
-    "ccl_built", "config", "cross_rank", "cross_size", "cuda_built", "ddl_built",
-    "dump_flight_recorder", "global_process_set", "gloo_built", "gloo_enabled", "init",
-    "is_homogeneous", "is_initialized", "local_rank", "local_size", "metrics", "metrics_text",
-    "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "on_stall", "poll",
-    "process_set_ids", "rank", "rank_zero_section", "remove_process_set", "rocm_built", "run",
-    "shutdown", "size", "sparse_allreduce_async", "start_timeline", "stop_timeline", "summary",
+    "Compression", "Compressor", "DistributedOptimizer", "Handle", "SyncBatchNorm",
+    "broadcast_optimizer_state", "broadcast_parameters", "poll", "sparse_allreduce_async",
     "synchronize",
 ]
+__all__ += front_end.__all__
 __all__ += collectives.__all__
 
 

@@ -154,7 +154,7 @@ constinit const SettingKind<std::string> kWorldChoice = {
     "job or self", [](Text text) { return one_of(text, "job", "self"); }, &write_text};
 // gloo is Horovod's word for "without MPI".
 constinit const SettingKind<std::string> kController = {
-    "auto, mpi, or gloo (without MPI, on one machine)",
+    "auto, mpi, or gloo (without MPI)",
     [](Text text) { return one_of(text, "auto", "mpi", "gloo"); }, &write_text};
 // Of tensors in host memory. There is no Gloo here: it means the default.
 constinit const SettingKind<std::string> kCpuOperations = {

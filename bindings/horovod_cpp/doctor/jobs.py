@@ -1,4 +1,4 @@
-"""MPI, which is optional on one machine and needed by jobs of several; and real jobs of two ranks."""
+"""MPI, which is optional, and real jobs of two ranks."""
 
 import os
 import shutil
@@ -8,8 +8,8 @@ from horovod_cpp.cluster.relay import find_hvdrun
 from horovod_cpp.doctor.bounded import Finding, capture, ok, problem, rank_program, warning
 from horovod_cpp.doctor.software import REINSTALL, part_of_build, path_fix
 
-_NOT_NEEDED = "jobs on one machine run without it"
-_INSTALL = "for several machines: apt-get install openmpi-bin"
+_NOT_NEEDED = "jobs run without it"
+_INSTALL = "for programs that call MPI: apt-get install openmpi-bin"
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 _RANK = """
@@ -97,7 +97,7 @@ def _job_of_mpi() -> Finding:
         why = "the ranks met without MPI" if met else output.why()
         return problem("2 ranks by mpirun", why, path_fix() or
                        "mpirun -np 2 true shows whether MPI works at all; hvdrun --gloo does "
-                       "without it on one machine")
+                       "without it")
     if "threads True" in output.text:
         return ok("2 ranks by mpirun", "an allreduce is right; MPI_THREAD_MULTIPLE")
     return warning("2 ranks by mpirun", "an allreduce is right; less than MPI_THREAD_MULTIPLE",

@@ -307,3 +307,56 @@ def test_a_loaded_model_is_distributed_where_its_loss_was_not_scaled(cluster, tm
     one, other = on_ranks(cluster, scaled_later, str(tmp_path))
     for mine, theirs in zip(one, other):
         numpy.testing.assert_array_equal(mine, theirs)
+
+
+def checkpoints(rank, size, folder):
+    import os
+
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.01)), "mse")
+    best = hvd.callbacks.BestModelCheckpoint(os.path.join(folder, f"{rank}.keras"), monitor="loss")
+    model.fit(numpy.ones((4, 3)), numpy.zeros((4, 2)), batch_size=2, epochs=2, verbose=0, callbacks=[
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback(), best])
+    return best.best
+
+
+def test_rank_0_alone_writes_the_best_model(cluster, tmp_path):
+    one, other = on_ranks(cluster, checkpoints, str(tmp_path))
+    assert one == other and one is not None
+    assert [path.name for path in tmp_path.iterdir()] == ["0.keras"]
+
+
+def corrected_momentum(rank, size):
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.4, momentum=0.8)), "mse",
+                  run_eagerly=True)
+    seen = []
+    update = model.optimizer.update_step
+
+    def watched(*arguments):
+        seen.append(model.optimizer.momentum)
+        return update(*arguments)
+
+    if keras.backend.backend() == "tensorflow":
+        model.optimizer.update_step = watched
+    else:  # which updates all variables at once
+        model.optimizer._backend_update_step, update = watched, model.optimizer._backend_update_step
+    model.fit(numpy.ones((2, 3)), numpy.zeros((2, 2)), batch_size=2, epochs=3, verbose=0, callbacks=[
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+        hvd.callbacks.LearningRateScheduleCallback(0.4, lambda epoch: 0.5 if epoch else 1.0)])
+    return list(dict.fromkeys(seen)), model.optimizer.momentum
+
+
+def test_the_momentum_follows_the_learning_rate_for_a_batch(cluster):
+    for seen, after in on_ranks(cluster, corrected_momentum):
+        assert seen == pytest.approx([0.8, 0.4]) and after == 0.8

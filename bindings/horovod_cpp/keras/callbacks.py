@@ -218,6 +218,20 @@ class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc
         super().__init__(filepath, monitor, verbose, save_best_only=True,
                          save_weights_only=save_weights_only, mode=mode, save_freq=save_freq)
 
-    def _save_model(self, *args: Any, **kwargs: Any) -> None:
-        if horovod_cpp.rank() == 0:
-            super()._save_model(*args, **kwargs)
+    def set_model(self, model: Any) -> None:
+        super().set_model(model if horovod_cpp.rank() == 0 else _Unsaved(model))
+
+
+class _Unsaved:
+    """A model for a callback that is to decide as on rank 0, and not to write."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing."""
+
+    save_weights = save

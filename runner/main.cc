@@ -15,6 +15,7 @@
 
 #include "core/base/status.h"
 #include "core/config/config.h"
+#include "core/system/files.h"
 #include "core/system/host.h"
 #include "ops/connect/backends.h"
 #include "runner/job.h"
@@ -41,15 +42,6 @@ LaunchContext look_around() {
   context.is_root = geteuid() == 0;
   context.environment = current_environment();
   return context;
-}
-
-// Started with a closed standard stream, we would take a pipe of ours for it.
-void open_standard_streams() {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) {
-      throw InternalError("cannot open /dev/null");
-    }
-  }
 }
 
 // A connection and perhaps two files a rank, and a few more.
@@ -129,7 +121,7 @@ int run(std::span<const std::string> arguments) {
 
 int main(int argc, char** argv) {
   try {
-    hvd::runner::open_standard_streams();
+    hvd::open_standard_streams();
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     return hvd::runner::run(arguments);
   } catch (const std::exception& error) {

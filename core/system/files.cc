@@ -68,6 +68,15 @@ UniqueFd open_device(const std::string& path) {
 
 }  // namespace
 
+void open_standard_streams() {
+  for (;;) {
+    UniqueFd lowest(open("/dev/null", O_RDWR));
+    if (!lowest) throw InternalError(std::string("cannot open /dev/null: ") + std::strerror(errno));
+    if (lowest.get() > STDERR_FILENO) return;
+    lowest.release();
+  }
+}
+
 UniqueFd open_output(const std::string& path) {
   struct stat there {};
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return open_device(path);

@@ -17,6 +17,11 @@ namespace hvd {
 // `error` says so. For writers that put a new file in the place of an old one. Any thread.
 std::string follow_links(const std::string& path, std::error_code& error);
 
+// Opens /dev/null as each standard stream that the process was started without: what it opens next
+// would be taken for that stream, and a line printed there would go into a socket of ours. Throws
+// InternalError if it cannot. Any thread.
+void open_standard_streams();
+
 // Makes `path`, or empties what is there, and opens it for writing as it grows: logs. Goes through
 // links as follow_links() does, and into a device or a pipe only if this user's or root's. Throws
 // InvalidArgumentError with the path and why. Any thread.

@@ -172,3 +172,20 @@ def test_characters_that_standard_output_does_not_have_are_escaped(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
     StreamView().show(0, Text("stdout", "größer"))
     assert written.getvalue() == b"[0] gr\\xf6\\xdfer\n"
+
+
+def test_what_a_rank_prints_to_a_closed_stream_goes_into_no_socket(ranks):
+    """A rank started with `>&-`, say: the system would give the stream's number to what is opened next."""
+    source = """
+import os
+os.close(1)
+import horovod_cpp as hvd
+hvd.init()
+for step in range(20):
+    os.write(1, bytes(4096))
+    assert hvd.allreduce(hvd.ones(1), hvd.Sum).tolist() == [2.0], step
+os.write(2, b"right\\n")
+"""
+    done = ranks.launch(["-c", source], 2)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("right") == 2, done.stdout

@@ -18,6 +18,7 @@
 #include "core/config/log.h"
 #include "core/observe/observability.h"
 #include "core/system/core_binding.h"
+#include "core/system/files.h"
 #include "core/system/host.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/distributed/collectives/world.h"
@@ -212,6 +213,7 @@ void init(const InitOptions& options) {
   Session& s = session();
   const InitTurn turn(s);
   if (is_initialized()) return;
+  open_standard_streams();
   Ports ports = connect(read_config(), terms_of(options));
   Config config = ports.config;
   std::shared_ptr<World> world = make_world(std::move(ports));

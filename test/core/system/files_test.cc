@@ -38,6 +38,18 @@ TEST(OutputFile, DevicesArePossible) {
   EXPECT_FALSE(write_all(open_output("/dev/full"), "x"));
 }
 
+TEST(StandardStreams, ThatWereClosedAreOpened) {
+  const auto opened = [] {
+    close(STDIN_FILENO);
+    close(STDERR_FILENO);
+    open_standard_streams();
+    const bool both = fcntl(STDIN_FILENO, F_GETFD) == 0 && fcntl(STDERR_FILENO, F_GETFD) == 0;
+    const UniqueFd next(open("/dev/null", O_RDONLY));
+    _exit(both && next.get() > STDERR_FILENO ? 0 : 1);
+  };
+  EXPECT_EXIT(opened(), testing::ExitedWithCode(0), "");
+}
+
 // What stdout is may be a pipe, to which the link in /proc leads without a name.
 TEST(OutputFile, PipesOfThisProcessArePossible) {
   int ends[2];

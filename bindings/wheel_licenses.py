@@ -38,7 +38,7 @@ def package_of(library):
 
 def add_licenses(unpacked):
     """Returns the names of the packages whose licences were added to the unpacked wheel."""
-    own = {"_native", "libhvd_mpi", "libhvd_nccl"}
+    own = {"_native", "_ops", "libhvd_mpi", "libhvd_nccl"}
     shared = [path.name for path in unpacked.rglob("*.so*") if path.name.split(".")[0] not in own]
     packages = {package_of(plain_name(name)) for name in [*shared, STATIC]} | set(COMPILED_IN)
     (info,) = unpacked.glob("*.dist-info")

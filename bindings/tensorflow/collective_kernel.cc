@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/collective_kind.h"
 #include "core/base/dtype.h"
 #include "core/base/status.h"
 
@@ -26,8 +27,8 @@ std::atomic<const python::CollectiveTable*> used_table{nullptr};
 
 // The attributes of one operation in a graph, or of all alike that are called eagerly.
 struct Kernel {
-  CollectiveKind kind;
   std::string name;
+  std::int64_t kind = 0;  // of a TableCall
   std::int64_t process_set = 0, op = 0, root = 0, wire = 0;
   double prescale = 1.0, postscale = 1.0;
 };
@@ -36,12 +37,10 @@ struct Kernel {
 struct Execution {
   TF_OpKernelContext* context;
   Done done;
-  CollectiveKind kind;
 };
 
 // TF_DataType of each DType.
 constexpr std::array<int, kDTypeCount> kTypes = {4, 3, 9, 19, 14, 1, 2, 6, 17, 5, 10, 8, 18};
-constexpr int kInt32 = 3, kInt64 = 9;
 
 int dtype_of(int type) {
   for (std::size_t i = 0; i < kTypes.size(); ++i) {
@@ -112,11 +111,14 @@ void read_attributes(TF_OpKernelConstruction* construction, Kernel& kernel, TF_S
     return std::strtod(text_of(construction, attribute, status).c_str(), nullptr);
   };
   kernel.name = name_of_call(construction, status);
+  number("kind", kernel.kind);
   number("process_set", kernel.process_set);
-  if (kernel.kind == CollectiveKind::kBroadcast) number("root_rank", kernel.root);
-  if (!reduces(kernel.kind)) return;
+  if (kernel.kind >= python::kFirstTableQuery) return;
+  const auto kind = static_cast<CollectiveKind>(kernel.kind);
+  if (kind == CollectiveKind::kBroadcast) number("root_rank", kernel.root);
+  if (!reduces(kind)) return;
   number("reduce_op", kernel.op);
-  if (kernel.kind == CollectiveKind::kAllreduce) number("wire", kernel.wire);
+  if (kind == CollectiveKind::kAllreduce) number("wire", kernel.wire);
   kernel.prescale = factor("prescale_factor");
   kernel.postscale = factor("postscale_factor");
 }
@@ -215,35 +217,14 @@ void set_output(TF_OpKernelContext* context, int index, const TableTensor& resul
   if (!status.ok()) tf().OpKernelContext_Failure(context, status);
 }
 
-template <typename T>
-void set_output(TF_OpKernelContext* context, int index, std::vector<T> values, DType dtype,
-                bool scalar) {
-  auto* const owner = new std::vector<T>(std::move(values));
-  const std::int64_t shape[] = {static_cast<std::int64_t>(owner->size())};
-  set_output(
-      context, index,
-      {owner->data(), owner->size() * sizeof(T), shape, scalar ? 0u : 1u, static_cast<int>(dtype),
-       owner, [](void* each) { delete static_cast<std::vector<T>*>(each); }});
-}
-
 void finish(void* context, const TableResult& result) {
   const std::unique_ptr<Execution> execution(static_cast<Execution*>(context));
   const auto code = static_cast<StatusCode>(result.status);
   if (code != StatusCode::kOk) {
     fail(execution->context, code_of(code), message_of(code, result.message));
-  } else if (execution->kind == CollectiveKind::kJoin) {
-    set_output<std::int32_t>(execution->context, 0, {static_cast<std::int32_t>(result.number)},
-                             DType::kI32, true);
-  } else {
-    int index = 0;
-    for (; index < static_cast<int>(result.count); ++index) {
-      set_output(execution->context, index, result.tensors[index]);
-    }
-    if (execution->kind == CollectiveKind::kAlltoall) {
-      set_output<std::int64_t>(execution->context, index,
-                               {result.rows_of, result.rows_of + result.rows_count}, DType::kI64,
-                               false);
-    }
+  }
+  for (std::size_t i = 0; i < result.count; ++i) {
+    set_output(execution->context, static_cast<int>(i), result.tensors[i]);
   }
   execution->done();
 }
@@ -254,8 +235,8 @@ void use_table(const python::CollectiveTable* table) {
   used_table = table;
 }
 
-void* create_kernel_of(CollectiveKind kind, TF_OpKernelConstruction* construction) {
-  auto kernel = std::make_unique<Kernel>(Kernel{.kind = kind, .name = {}});
+void* create_kernel(TF_OpKernelConstruction* construction) {
+  auto kernel = std::make_unique<Kernel>();
   StatusOfTensorFlow status;
   read_attributes(construction, *kernel, status);
   if (!status.ok()) tf().OpKernelConstruction_Failure(construction, status);
@@ -269,7 +250,7 @@ void delete_kernel(void* kernel) {
 void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
                     TF_AsyncOpKernelDoneCallback* done) {
   const auto& kernel = *static_cast<const Kernel*>(kernel_of_tf);
-  auto execution = std::make_unique<Execution>(Execution{context, {}, kernel.kind});
+  auto execution = std::make_unique<Execution>(Execution{context, {}});
   if (!take(done, execution->done)) {
     fail(context, Code::kUnimplemented,
          "this version of TensorFlow is not supported yet: it ends "
@@ -286,7 +267,7 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
     return;
   }
   std::vector<std::int64_t> splits;
-  if (kernel.kind == CollectiveKind::kAlltoall) splits = inputs.take_splits();
+  if (kernel.kind == static_cast<int>(CollectiveKind::kAlltoall)) splits = inputs.take_splits();
   const std::string name = name_in_loop(kernel.name, context);
   const TableCall call = {.kind = static_cast<int>(kernel.kind),
                           .name = name.c_str(),

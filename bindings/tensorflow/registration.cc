@@ -6,6 +6,7 @@
 
 #include "bindings/tensorflow/collective_kernel.h"
 #include "bindings/tensorflow/tensorflow_api.h"
+#include "core/base/collective_kind.h"
 
 namespace hvd::tensorflow {
 namespace {
@@ -69,16 +70,21 @@ void scalar_shape(TF_ShapeInferenceContext* context, TF_Status* status) {
 
 struct Operation {
   const char* type;
+  std::string kind;  // the attribute of this name, which tells the kernel what to do
   std::initializer_list<const char*> attributes, inputs, outputs;
   ShapeFunction shapes;
-  Create create;
 };
+
+std::string kind_of(CollectiveKind kind) {
+  return "kind: int = " + std::to_string(static_cast<int>(kind));
+}
 
 std::string register_one(const Operation& operation) {
   StatusOfTensorFlow status;
   TF_OpDefinitionBuilder* const op = tf().NewOpDefinitionBuilder(operation.type);
   for (const char* each : operation.attributes) tf().OpDefinitionBuilderAddAttr(op, each);
-  for (const char* each : {"tensor_name: string = ''", "process_set: int = 0"}) {
+  for (const char* each :
+       {operation.kind.c_str(), "tensor_name: string = ''", "process_set: int = 0"}) {
     tf().OpDefinitionBuilderAddAttr(op, each);
   }
   for (const char* each : operation.inputs) tf().OpDefinitionBuilderAddInput(op, each);
@@ -88,8 +94,8 @@ std::string register_one(const Operation& operation) {
   tf().OpDefinitionBuilderSetShapeInferenceFunction(op, operation.shapes);
   tf().RegisterOpDefinition(op, status);
   if (!status.ok()) return status.message();
-  TF_KernelBuilder* const kernel = tf().NewAsyncKernelBuilder(
-      operation.type, "CPU", operation.create, &compute_kernel, &delete_kernel);
+  TF_KernelBuilder* const kernel = tf().NewAsyncKernelBuilder(operation.type, "CPU", &create_kernel,
+                                                              &compute_kernel, &delete_kernel);
   tf().RegisterKernelBuilder(operation.type, kernel, status);
   return status.ok() ? "" : status.message();
 }
@@ -102,37 +108,33 @@ std::string register_all() {
                        *kPostscale = "postscale_factor: string = '1'";
   const Operation operations[] = {
       {"HvdAllreduce",
+       kind_of(Kind::kAllreduce),
        {kTypeList, kOp, kPrescale, kPostscale, "wire: int = 0"},
        {kTensors},
        {kResults},
-       &same_shapes,
-       &create_kernel<Kind::kAllreduce>},
+       &same_shapes},
       {"HvdReducescatter",
+       kind_of(Kind::kReducescatter),
        {kTypeList, kOp, kPrescale, kPostscale},
        {kTensors},
        {kResults},
-       &other_rows,
-       &create_kernel<Kind::kReducescatter>},
-      {"HvdAllgather",
-       {kTypeList},
-       {kTensors},
-       {kResults},
-       &other_rows,
-       &create_kernel<Kind::kAllgather>},
+       &other_rows},
+      {"HvdAllgather", kind_of(Kind::kAllgather), {kTypeList}, {kTensors}, {kResults}, &other_rows},
       {"HvdBroadcast",
+       kind_of(Kind::kBroadcast),
        {kTypeList, "root_rank: int"},
        {kTensors},
        {kResults},
-       &same_shapes,
-       &create_kernel<Kind::kBroadcast>},
+       &same_shapes},
       {"HvdAlltoall",
+       kind_of(Kind::kAlltoall),
        {"T: type"},
        {"tensor: T", "splits: int64"},
        {"result: T", "received_splits: int64"},
-       &alltoall_shapes,
-       &create_kernel<Kind::kAlltoall>},
-      {"HvdBarrier", {}, {}, {}, &same_shapes, &create_kernel<Kind::kBarrier>},
-      {"HvdJoin", {}, {}, {"last_rank: int32"}, &scalar_shape, &create_kernel<Kind::kJoin>},
+       &alltoall_shapes},
+      {"HvdBarrier", kind_of(Kind::kBarrier), {}, {}, {}, &same_shapes},
+      {"HvdJoin", kind_of(Kind::kJoin), {}, {}, {"last_rank: int32"}, &scalar_shape},
+      {"HvdQuery", "kind: int", {}, {}, {"answer: int32"}, &scalar_shape},
   };
   for (const Operation& each : operations) {
     if (const std::string error = register_one(each); !error.empty()) return error;

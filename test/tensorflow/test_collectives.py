@@ -172,3 +172,38 @@ def test_objects_travel(on_ranks):
                 hvd.allgather_object(hvd.rank()))
 
     assert on_ranks(send) == [({"rank": 1}, [0, 1])] * 2
+
+
+def test_operations_tell_where_a_rank_stands_when_they_run(on_ranks):
+    def ask():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        first = hvd.add_process_set([0])
+        number = first.process_set_id
+
+        def answers():
+            return tf.stack([hvd.rank_op(), hvd.size_op(), hvd.local_rank_op(name="mine"),
+                             hvd.local_size_op(), hvd.size_op(number),
+                             hvd.process_set_included_op(number), hvd.process_set_included_op()])
+
+        with tf.Graph().as_default():
+            nodes = answers()
+            with tf.compat.v1.Session() as session:
+                in_session = session.run(nodes).tolist()
+        in_function = tf.function(answers)
+        found = [answers().numpy().tolist(), in_function().numpy().tolist(), in_session]
+        hvd.remove_process_set(first)
+        texts = []
+        for late in (answers, in_function):
+            try:
+                late()
+            except tf.errors.InvalidArgumentError as error:
+                texts.append(str(error))
+        return found, hvd.rank_op().dtype.name, hvd.rank_op().shape.rank, number, texts
+
+    for rank, (found, dtype, axes, number, texts) in enumerate(on_ranks(ask)):
+        assert found == [[rank, 2, rank, 2, 1, 1 - rank, 1]] * 3
+        assert (dtype, axes) == ("int32", 0)
+        assert len(texts) == 2 and all(str(number) in text for text in texts)

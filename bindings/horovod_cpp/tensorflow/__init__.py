@@ -21,10 +21,11 @@ from horovod_cpp import __version__ as __version__
 from horovod_cpp import call_site as _call_site
 from horovod_cpp import front_end
 from horovod_cpp.front_end import *  # noqa: F403, all it has
-from horovod_cpp.tensorflow import collectives
+from horovod_cpp.tensorflow import collectives, queries
 from horovod_cpp.tensorflow.collectives import *  # noqa: F403, all it has
 from horovod_cpp.tensorflow.compression import Compression
 from horovod_cpp.tensorflow.optimizer import DistributedOptimizer
+from horovod_cpp.tensorflow.queries import *  # noqa: F403, all it has
 from horovod_cpp.tensorflow.tape import DistributedGradientTape
 from horovod_cpp.tensorflow.variables import (
     BroadcastGlobalVariablesHook,
@@ -38,5 +39,6 @@ __all__ = [
 ]
 __all__ += front_end.__all__
 __all__ += collectives.__all__
+__all__ += queries.__all__
 
 _call_site.skip(_pathlib.Path(_tensorflow.__file__).parent)

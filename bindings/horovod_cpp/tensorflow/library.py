@@ -12,7 +12,10 @@ from horovod_cpp._native import ProcessSet
 
 _OLDEST = (2, 13)
 # The order of the others among all that has effects is the program's.
-_INDEPENDENT = ("HvdAllreduce", "HvdAllgather", "HvdBroadcast", "HvdReducescatter", "HvdAlltoall")
+_INDEPENDENT = ("HvdAllreduce", "HvdAllgather", "HvdBroadcast", "HvdReducescatter", "HvdAlltoall",
+                "HvdQuery")
+_QUERIES = ("rank", "size", "local_rank", "local_size", "process_set_included")  # of TableQuery
+_FIRST_QUERY = 100
 
 
 def _load() -> Any:
@@ -61,6 +64,12 @@ def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSe
         **inputs, **attributes, tensor_name=name or "", process_set=number,
         name=_node_name(kind, name))
     return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
+def ask(query: str, process_set: int = 0, name: str | None = None) -> Any:
+    """The operation that tells one of _QUERIES when it runs: an int32 scalar."""
+    return _operations.hvd_query(kind=_FIRST_QUERY + _QUERIES.index(query), process_set=process_set,
+                                 name=name or query)
 
 
 def _number_of(process_set: ProcessSet) -> int:

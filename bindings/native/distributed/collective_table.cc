@@ -1,5 +1,6 @@
 #include "bindings/native/distributed/collective_table.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -82,58 +83,82 @@ void drop_lease(void* owner) {
   delete static_cast<std::shared_ptr<const void>*>(owner);
 }
 
-void finish_with(const CallResult& result, Finish finish, void* context) {
+int answer(TableQuery query, World& world, std::uint32_t process_set) {
+  switch (query) {
+    case TableQuery::kRank:
+      return world.topology().rank;
+    case TableQuery::kSize:
+      return world.process_set(process_set).size();
+    case TableQuery::kLocalRank:
+      return world.topology().local_rank;
+    case TableQuery::kLocalSize:
+      return world.topology().local_size;
+    case TableQuery::kIncluded:
+      return world.process_set(process_set).included() ? 1 : 0;
+  }
+  throw InternalError("the table of collectives has no query " +
+                      std::to_string(static_cast<int>(query)));
+}
+
+// All that a call gives, as tensors.
+std::vector<Tensor> outputs_of(CollectiveKind kind, const CallResult& result) {
+  if (kind == CollectiveKind::kJoin)
+    return {Tensor::scalar(static_cast<double>(result.number), DType::kI32)};
+  std::vector<Tensor> outputs = result.tensors;
+  if (kind == CollectiveKind::kAlltoall) {
+    outputs.push_back(
+        Tensor::empty({static_cast<std::int64_t>(result.rows_of.size())}, DType::kI64));
+    std::copy(result.rows_of.begin(), result.rows_of.end(), outputs.back().data<std::int64_t>());
+  }
+  return outputs;
+}
+
+void finish_with(const Status& status, const std::vector<Tensor>& results, Finish finish,
+                 void* context) {
   std::vector<TableTensor> tensors;
-  for (const Tensor& each : result.tensors) {
+  for (const Tensor& each : results) {
     tensors.push_back({each.data(), static_cast<std::size_t>(each.numel()) * size_of(each.dtype()),
                        each.shape().data(), each.shape().size(), static_cast<int>(each.dtype()),
                        new std::shared_ptr<const void>(each.lease().owner), &drop_lease});
   }
-  finish(context, {.tensors = tensors.data(),
-                   .count = tensors.size(),
-                   .rows_of = result.rows_of.data(),
-                   .rows_count = result.rows_of.size(),
-                   .number = result.number});
+  finish(context, {.status = static_cast<int>(status.code()),
+                   .message = status.message().c_str(),
+                   .tensors = tensors.data(),
+                   .count = tensors.size()});
 }
 
-void finish_with(const Status& status, Finish finish, void* context) {
-  finish(context, {.status = static_cast<int>(status.code()), .message = status.message().c_str()});
-}
-
-void finish_call(CallInFlight& call, Finish finish, void* context) {
-  const CallResult* result = nullptr;
+void finish_call(CollectiveKind kind, CallInFlight& call, Finish finish, void* context) {
+  std::vector<Tensor> results;
   Status status;
   try {
-    result = &call.result({});
+    results = outputs_of(kind, call.result({}));
   } catch (...) {
     status = current_status();
   }
-  if (result != nullptr) {
-    finish_with(*result, finish, context);
-  } else {
-    finish_with(status, finish, context);
-  }
+  finish_with(status, results, finish, context);
 }
 
 void start(const TableCall& call, Finish finish, void* context) {
+  std::vector<Tensor> results;
   Status status;
   try {
     const std::vector<Tensor> tensors = tensors_of(call);
     const std::shared_ptr<World> world = hvd::world();
-    const auto started = start_call(call, tensors, world->process_set(call.process_set));
-    if (started != nullptr) {
+    if (call.kind >= kFirstTableQuery) {
+      const int number = answer(static_cast<TableQuery>(call.kind), *world, call.process_set);
+      results.push_back(Tensor::scalar(number, DType::kI32));
+    } else if (const auto started = start_call(call, tensors, world->process_set(call.process_set));
+               started != nullptr) {  // null: a call of no tensors
       started->then(world->runtime().callbacks(),
-                    [started, finish, context] { finish_call(*started, finish, context); });
+                    [kind = static_cast<CollectiveKind>(call.kind), started, finish, context] {
+                      finish_call(kind, *started, finish, context);
+                    });
       return;
     }
   } catch (...) {
     status = current_status();
   }
-  if (status.ok()) {  // a call of no tensors
-    finish_with(CallResult{}, finish, context);
-  } else {
-    finish_with(status, finish, context);
-  }
+  finish_with(status, results, finish, context);
 }
 
 constexpr CollectiveTable kTable = {kCollectiveTableVersion, &start};

@@ -19,9 +19,19 @@ struct TableTensor {
   void (*drop)(void* owner);
 };
 
+// What a rank may ask about its job. The answer is an int32 scalar, and is there at once.
+enum class TableQuery : int {
+  kRank = 100,  // apart from every CollectiveKind
+  kSize,        // of the process set
+  kLocalRank,
+  kLocalSize,
+  kIncluded,  // in the process set: 1 or 0
+};
+inline constexpr int kFirstTableQuery = static_cast<int>(TableQuery::kRank);
+
 struct TableCall {
-  int kind;  // CollectiveKind: allreduce, allgather, broadcast, reducescatter, alltoall, barrier,
-             // join
+  int kind;  // TableQuery; or CollectiveKind: allreduce, allgather, broadcast, reducescatter,
+             // alltoall, barrier, join
   const char* name;  // "" = numbered
   std::uint32_t process_set;
   int op;  // ReduceOp
@@ -39,10 +49,9 @@ struct TableResult {
   int status = 0;            // StatusCode
   const char* message = "";  // of an error
   const TableTensor* tensors = nullptr;
-  std::size_t count = 0;                  // as many as inputs; 0 of an error
-  const std::int64_t* rows_of = nullptr;  // alltoall: rows from each rank of the set
-  std::size_t rows_count = 0;
-  std::int64_t number = 0;  // join: the rank that joined last
+  // As many as inputs; 0 of an error. Of an alltoall one more: int64, the rows from each rank of
+  // the set. Of a join one: an int32 scalar, the rank that joined last.
+  std::size_t count = 0;
 };
 
 struct CollectiveTable {
@@ -53,6 +62,6 @@ struct CollectiveTable {
                 void* context);
 };
 
-inline constexpr std::uint32_t kCollectiveTableVersion = 1;
+inline constexpr std::uint32_t kCollectiveTableVersion = 2;
 
 }  // namespace hvd::python

@@ -66,3 +66,33 @@ def test_gradients_of_local_variables_and_missing_ones_stay_as_they_are(on_ranks
         return found["shared"].numpy(), found["local"].numpy(), found["unused"]
 
     assert on_ranks(gradients) == [(1.5, 0.5, None), (1.5, 1.0, None)]
+
+
+def test_a_tape_leaves_the_gradients_of_local_layers(on_ranks):
+    def gradients():
+        import keras
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        def ones():
+            return keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+
+        shared, local = ones(), ones()
+        model = keras.Sequential([keras.Input((1,)), shared, local])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(tf.constant([[hvd.rank() + 1.0]])))
+        tape = hvd.PartialDistributedGradientTape(tape, op=hvd.Sum, local_layers=local,
+                                                  scale_local_gradients=False)
+        found = [each.numpy().item() for each in tape.gradient(loss, model.trainable_variables)]
+        texts = []
+        for wrong in (ones(), "layer"):
+            try:
+                hvd.PartialDistributedGradientTape(tf.GradientTape(), local_layers=[wrong])
+            except hvd.InvalidArgumentError as error:
+                texts.append(str(error))
+        return found, texts
+
+    for rank, (found, texts) in enumerate(on_ranks(gradients)):
+        assert found == [3, rank + 1]
+        assert len(texts) == 2 and all("not a Keras layer that is built" in text for text in texts)

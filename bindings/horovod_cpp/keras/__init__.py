@@ -29,11 +29,12 @@ from horovod_cpp.keras import callbacks
 from horovod_cpp.keras.collectives import allgather, allreduce, broadcast, reducescatter
 from horovod_cpp.keras.optimizer import DistributedOptimizer, PartialDistributedOptimizer
 from horovod_cpp.keras.saving import load_model
+from horovod_cpp.keras.sync_batch_norm import SyncBatchNormalization
 from horovod_cpp.keras.variables import broadcast_global_variables, broadcast_variables
 
 __all__ = [
-    "Compression", "DistributedOptimizer", "PartialDistributedOptimizer", "allgather",
-    "allreduce", "broadcast", "broadcast_global_variables", "broadcast_variables", "callbacks",
-    "join", "load_model", "reducescatter",
+    "Compression", "DistributedOptimizer", "PartialDistributedOptimizer",
+    "SyncBatchNormalization", "allgather", "allreduce", "broadcast", "broadcast_global_variables",
+    "broadcast_variables", "callbacks", "join", "load_model", "reducescatter",
 ]
 __all__ += front_end.__all__

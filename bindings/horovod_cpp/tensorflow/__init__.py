@@ -10,6 +10,7 @@ Start a script on two ranks with ``hvdrun -np 2 python script.py``. Works with e
 """
 
 import pathlib as _pathlib
+from typing import Any as _Any
 
 try:
     import tensorflow as _tensorflow
@@ -26,7 +27,10 @@ from horovod_cpp.tensorflow.collectives import *  # noqa: F403, all it has
 from horovod_cpp.tensorflow.compression import Compression
 from horovod_cpp.tensorflow.optimizer import DistributedOptimizer
 from horovod_cpp.tensorflow.queries import *  # noqa: F403, all it has
-from horovod_cpp.tensorflow.tape import DistributedGradientTape
+from horovod_cpp.tensorflow.tape import (
+    DistributedGradientTape,
+    PartialDistributedGradientTape,
+)
 from horovod_cpp.tensorflow.variables import (
     BroadcastGlobalVariablesHook,
     broadcast_global_variables,
@@ -35,10 +39,20 @@ from horovod_cpp.tensorflow.variables import (
 
 __all__ = [
     "BroadcastGlobalVariablesHook", "Compression", "DistributedGradientTape",
-    "DistributedOptimizer", "broadcast_global_variables", "broadcast_variables",
+    "DistributedOptimizer", "PartialDistributedGradientTape", "broadcast_global_variables",
+    "broadcast_variables",
 ]
 __all__ += front_end.__all__
 __all__ += collectives.__all__
 __all__ += queries.__all__
 
 _call_site.skip(_pathlib.Path(_tensorflow.__file__).parent)
+
+
+def __getattr__(name: str) -> _Any:
+    """SyncBatchNormalization, of Keras 3: TensorFlow also works with Keras 2."""
+    if name != "SyncBatchNormalization":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from horovod_cpp.keras import SyncBatchNormalization
+
+    return SyncBatchNormalization

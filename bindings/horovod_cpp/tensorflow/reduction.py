@@ -12,7 +12,7 @@ from horovod_cpp.tensorflow.collectives import grouped_allreduce
 from horovod_cpp.tensorflow.compression import Compression
 
 
-def _same(variable: Any) -> Any:
+def same(variable: Any) -> Any:
     """By which a variable is known: tf.Variable compares by elements in some modes."""
     return variable.ref() if hasattr(variable, "ref") else id(variable)
 
@@ -40,7 +40,7 @@ class Reduction:
 
     def keep_local(self, variable: Any) -> None:
         """The gradient of this one stays this rank's own, divided by the number of ranks."""
-        self._local.add(_same(variable))
+        self._local.add(same(variable))
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """The reduced gradients; None where there is none. ``variables``: which each belongs to."""
@@ -53,7 +53,7 @@ class Reduction:
         for i, (gradient, variable) in enumerate(zip(results, variables, strict=True)):
             if gradient is None:
                 continue
-            if _same(variable) in self._local:
+            if same(variable) in self._local:
                 if self.scale_local_gradients:
                     results[i] = gradient / tf.cast(ranks, gradient.dtype)
             else:
@@ -74,11 +74,11 @@ class Reduction:
             bounds = [len(shared) * part // count for part in range(count + 1)] if count else [0]
             return [shared[first:end] for first, end in zip(bounds, bounds[1:])]
         if self.groups and not isinstance(self.groups, int):
-            group_of = {_same(variable): number for number, group in enumerate(self.groups)
+            group_of = {same(variable): number for number, group in enumerate(self.groups)
                         for variable in group}
             calls: dict[Any, list[int]] = {}
             for i in shared:
-                key = _same(variables[i])
+                key = same(variables[i])
                 calls.setdefault(group_of.get(key, key), []).append(i)
             return list(calls.values())
         return [shared] if tf.executing_eagerly() and shared else [[i] for i in shared]

@@ -1,16 +1,22 @@
 """A tf.GradientTape whose gradients are those of all ranks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from horovod_cpp._native import Average, ProcessSet, ReduceOp, global_process_set
+from horovod_cpp._native import (
+    Average,
+    InvalidArgumentError,
+    ProcessSet,
+    ReduceOp,
+    global_process_set,
+)
 from horovod_cpp.front_end import reduce_op
 from horovod_cpp.tensorflow.compression import Compression
 from horovod_cpp.tensorflow.reduction import Reduction
 
-__all__ = ["DistributedGradientTape"]
+__all__ = ["DistributedGradientTape", "PartialDistributedGradientTape"]
 
 
 class _Distributed:
@@ -64,4 +70,30 @@ def DistributedGradientTape(
     tape._reduction = Reduction(compression, sparse_as_dense, reduce_op(op),
                                 gradient_predivide_factor, groups or num_groups, process_set,
                                 scale_local_gradients)
+    return tape
+
+
+def PartialDistributedGradientTape(gradtape: Any, *args: Any, local_layers: Any = None,
+                                   **options: Any) -> Any:
+    """DistributedGradientTape that leaves the gradients of some layers as each rank has them.
+
+    Args:
+        local_layers: a Keras layer or several, which are built; on every rank the same.
+        gradtape, args, options: DistributedGradientTape's. With ``scale_local_gradients`` these
+            gradients are divided by the number of ranks, as an average would.
+
+    Raises:
+        InvalidArgumentError: one of ``local_layers`` is not a layer, or is not built.
+    """
+    tape = DistributedGradientTape(gradtape, *args, **options)
+    layers: Iterable[Any] = ([] if local_layers is None
+                             else [local_layers] if isinstance(local_layers, tf.keras.layers.Layer)
+                             else local_layers)
+    for layer in layers:
+        if not isinstance(layer, tf.keras.layers.Layer) or not layer.built:
+            raise InvalidArgumentError(
+                f"PartialDistributedGradientTape: local_layers has {layer!r}, which is not a Keras "
+                "layer that is built")
+        for variable in layer.trainable_variables:
+            tape.register_local_source(variable)
     return tape

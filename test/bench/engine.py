@@ -11,16 +11,16 @@
 
 import json
 import pathlib
-import platform
 import subprocess
 import sys
 
 import report
-from report import free_port, interpreter_with, launch, markdown, number, row
+from report import free_port, interpreters_with, launch, markdown, number, row
 
 BENCH = pathlib.Path(__file__).resolve().parent
 KIB, MIB = 1024, 1024 * 1024
 CORES = len(report.CORES)
+SECONDS = {"smoke": 0.02, "quick": 0.2, "full": 2.0}  # of each case
 
 
 def lines_of(command):
@@ -58,7 +58,7 @@ class Results:
 
 
 def measure(options):
-    build, seconds = pathlib.Path(options.build), 0.2 if options.quick else 2.0
+    build, seconds = options.build, SECONDS[options.mode]
     results = Results()
     plan = {2: ("memory", "blocking", "async", "sets", "idle", "waiting", "late"),
             4: ("blocking", "async", "sets"), 8: ("crowd",)}
@@ -68,7 +68,7 @@ def measure(options):
             results.add(lines_of([*launch(ranks), program, section, str(seconds)]))
     for peer, modules in (("hvd", ("horovod_cpp", "numpy")), ("gloo", ("torch.distributed", "numpy")),
                           ("horovod", ("horovod.torch", "numpy"))):
-        python = interpreter_with(*modules)
+        python = next(interpreters_with(*modules), None)
         if python is None:
             results.versions[peer] = "absent"
             continue
@@ -227,7 +227,7 @@ def setting(results):
     versions = results.versions
     peers = ", ".join(f"{name}: {versions.get(name, 'absent')}" for name in ("mpi", "gloo", "horovod"))
     fills = results.value("memory") / 1e9
-    return [f"{CORES} cores, {platform.machine()}, Linux {platform.release()}. Peers: {peers}. "
+    return [f"{report.machine()}. Peers: {peers}. "
             f"A core fills {fills:.1f} GB/s of cache lines from memory while the others do.", ""]
 
 
@@ -240,9 +240,7 @@ def tables(results, rows):
 
 
 def main():
-    given = report.options(__doc__.splitlines()[0],
-                           quick={"action": "store_true", "help": "a tenth of the time a case"},
-                           details={"help": "every measurement goes here"})
+    given = report.options(__doc__.splitlines()[0], "details")
     results = measure(given)
     rows = targets(results)
     report.deliver(given, "tables", tables(results, rows), rows)

@@ -4,14 +4,12 @@
     model.py [--quick] [--json FILE] [--readme] [--build FOLDER] [--torch PYTHON]...
 
 --torch     an interpreter with PyTorch, several times for several. The first is the one that the
-            targets speak of. Without it: those of /usr/bin/python3 and of build/torch*
+            targets speak of. Without it: those of /usr/bin/python3, build/torch* and build/tf*
 --json      the targets: an array with the keys what, unit, ours, theirs, ratio, target, met, peer,
             beside (the other PyTorches)
 """
 
-import os
 import pathlib
-import platform
 
 import model_parts
 import report
@@ -125,14 +123,8 @@ def peak_row(program, torches, plan):
 
 
 def main():
-    given = report.options(
-        __doc__.splitlines()[0],
-        quick={"action": "store_const", "dest": "mode", "const": "quick", "default": "full",
-               "help": "a quarter of the turns"},
-        smoke={"action": "store_const", "dest": "mode", "const": "smoke",
-               "help": "everything once or twice: does it run at all?"},
-        torch={"action": "append", "help": "an interpreter with PyTorch; may be repeated"})
-    folder, plan = pathlib.Path(given.build) / "test/bench", Plan(given.mode)
+    given = report.options(__doc__.splitlines()[0], "torch")
+    folder, plan = given.build / "test/bench", Plan(given.mode)
     program, torches = folder / "model_bench", all_torches(given.torch)
     rows = [*step_rows(torches, alone(program, torches, plan)),
             *model_parts.update_rows(folder / "optim_bench", plan),
@@ -141,7 +133,7 @@ def main():
             *rank_rows(torches, two_ranks(program, torches, plan))]
     peers = "; ".join(torch.label for torch in torches) or "none, PyTorch is absent"
     text = "\n".join([
-        f"One core of {os.cpu_count()}, {platform.machine()}, Linux {platform.release()}. "
+        f"One core of {report.machine()}. "
         f"Peers: {peers}. Medians: of CPU time, and with 2 ranks of the wall's clock.", "",
         *report.target_table(rows)])
     report.deliver(given, "model", text, rows)

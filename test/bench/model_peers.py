@@ -4,12 +4,10 @@ import contextlib
 import glob
 import json
 import os
-import pathlib
 import statistics
 import subprocess
-import sys
 
-from report import BENCH, CORES, free_port, has, launch
+from report import BENCH, CORES, free_port, has, interpreters_with, launch
 
 # OpenBLAS 0.3.21 takes newer processors for the oldest it knows; then it has to be told.
 CORE_TYPES = (None, "SapphireRapids", "SkylakeX", "Haswell", "Zen")
@@ -81,6 +79,11 @@ def all_steps(walls):
     return [step for each in walls for step in each]
 
 
+def slowest(walls):
+    """Of a call that all ranks make together."""
+    return [max(each) for each in zip(*walls)]
+
+
 def in_turn(trainers, cases, steps, turns, times_of):
     """Medians of a step by (whose, way), of trainers that train in turn."""
     times = {case: [] for case in cases}
@@ -91,18 +94,42 @@ def in_turn(trainers, cases, steps, turns, times_of):
     return {(whose, way): statistics.median(each) for (whose, way), each in times.items()}
 
 
-class Torch:
+class Interpreter:
+    """A Python, and the program that it runs when it trains; `about`: what the program says of itself."""
+
+    def __init__(self, python, program):
+        self.python, self._program, self._environment = python, program, {}
+        self.about = json.loads(subprocess.run([python, program, "--version"], check=True, text=True,
+                                               stdout=subprocess.PIPE).stdout)
+
+    def start(self, *words, core=CORES[0], prefix=(), program=None, **environment):
+        """`prefix`: words in front of the interpreter's."""
+        return Trainer([*prefix, self.python, *(program or [self._program]), *words], core,
+                       **self._environment, **environment)
+
+    def start_alone(self):
+        """Two processes that do not know of each other."""
+        return self.start_on_each_core()
+
+    def start_hvd(self, site, ranks=2):
+        """Ranks of horovod_cpp, whose package lies in the folder `site`."""
+        return self.start_on_each_core("--hvd", ranks=ranks, PYTHONPATH=str(site))
+
+    def start_on_each_core(self, *words, ranks=2, **environment):
+        place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        return Together([self.start(*words, core=CORES[rank], RANK=str(rank), **place, **environment)
+                         for rank in range(ranks)])
+
+
+class Torch(Interpreter):
     """One interpreter's PyTorch, with the best BLAS for it here; `name` and `label` say which."""
 
     def __init__(self, python):
-        self._python = python
-        self._environment = {}
-        about = json.loads(subprocess.run([python, MODEL, "--version"], check=True, text=True,
-                                          stdout=subprocess.PIPE).stdout)
-        self.version, self.horovod = about["version"], about["horovod"]
+        super().__init__(python, MODEL)
+        self.version, self.horovod = self.about["version"], self.about["horovod"]
         self.name = f"PyTorch {self.version}"
         libraries = sorted(glob.glob("/usr/lib/*/openblas-*/libblas.so.3"))
-        if about["mkl"] or not libraries:
+        if self.about["mkl"] or not libraries:
             self.label = f"{self.name}, its own BLAS"
             return
         choices = [{"LD_PRELOAD": libraries[0], **({"OPENBLAS_CORETYPE": core} if core else {})}
@@ -112,51 +139,31 @@ class Torch:
         self.label = f"{self.name}, OpenBLAS preloaded (core type {core})"
 
     def _probe(self, environment):
-        trainer = Trainer([self._python, MODEL], **environment)
+        trainer = Trainer([self.python, MODEL], **environment)
         trainer.train("mlp", 20)
         answer = trainer.train("mlp", 50)
         trainer.end()
         return statistics.median(answer["ms"])
 
-    def start(self, *words, core=CORES[0], prefix=(), program=(MODEL,), **environment):
-        """`prefix`: words in front of the interpreter's."""
-        return Trainer([*prefix, self._python, *program, *words], core, **self._environment, **environment)
-
-    def start_alone(self):
-        """Two processes that do not know of each other."""
-        return self._start_on_each_core()
-
     def start_ddp(self):
         """Two processes under DistributedDataParallel."""
-        return self._start_on_each_core("--ddp")
-
-    def start_hvd(self, site, ranks=2):
-        """Ranks of horovod_cpp.torch, whose package lies in the folder `site`."""
-        return self._start_on_each_core("--hvd", ranks=ranks, PYTHONPATH=str(site))
+        return self.start_on_each_core("--ddp")
 
     def start_horovod(self, **environment):
         """Two ranks of Horovod itself."""
-        return Together([Trainer([*launch(2), self._python, MODEL, "--horovod"], core=None,
+        return Together([Trainer([*launch(2), self.python, MODEL, "--horovod"], core=None,
                                  HOROVOD_STALL_CHECK_DISABLE="1", **self._environment,
                                  **environment)])
 
-    def _start_on_each_core(self, *words, ranks=2, **environment):
-        place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-        return Together([self.start(*words, core=CORES[rank], RANK=str(rank), **place, **environment)
-                         for rank in range(ranks)])
-
 
 def all_torches(given, *needs):
-    """Of the interpreters that were given, or else of those that are found, a version once; with
-    the modules that are needed. The first is the one that the targets speak of: Debian's, where it
-    is installed."""
-    build = pathlib.Path(BENCH).parents[1] / "build"
-    found = ["/usr/bin/python3", sys.executable, *sorted(build.glob("torch*/bin/python"))]
+    """PyTorch of the interpreters that were given, or else of those that are found, a version once;
+    with the modules that are needed. The first is the one that the targets speak of: Debian's, where
+    it is installed."""
     torches = {}
-    for python in map(str, found if given is None else given):
-        if has(python, "torch", *needs):
-            torch = Torch(python)
-            torches.setdefault(torch.version, torch)
-        elif given is not None:
+    for python in given or interpreters_with("torch", *needs):
+        if given and not has(python, "torch", *needs):
             raise SystemExit(f"--torch {python}: has no {' or no '.join(('torch', *needs))}")
+        torch = Torch(python)
+        torches.setdefault(torch.version, torch)
     return list(torches.values())

@@ -14,8 +14,8 @@ Ranks answer "MODEL/.../plain STEPS" without the others, and "allreduce/BYTES TI
 import json
 import resource
 import sys
-import time
 
+import questions
 import torch
 import torch.distributed
 import torch.nn.functional as F
@@ -76,20 +76,14 @@ def horovod_version():
         return None
 
 
-class Alone:
-    """No other rank; what further ways change."""
+class Alone(questions.Alone):
+    """What further ways to train change."""
 
     def module(self, module, ways):
         return module
 
     def optimizer(self, optimizer, module):
         return optimizer
-
-    def questions(self):
-        return sys.stdin
-
-    def answer(self, values):
-        print(json.dumps(values), flush=True)
 
 
 class Ddp(Alone):
@@ -190,16 +184,16 @@ def reduction(world, size):
     return step, begin
 
 
-def timed(step, times, begin=lambda: None):
-    """Milliseconds of each: CPU time and the wall's clock; and what the last one gave."""
-    cpu, walls, last = [], [], None
-    for _ in range(times):
-        begin()
-        cpu_begin, wall_begin = time.process_time(), time.perf_counter()
-        last = step()
-        walls.append((time.perf_counter() - wall_begin) * 1e3)
-        cpu.append((time.process_time() - cpu_begin) * 1e3)
-    return cpu, walls, float(last if isinstance(last, float) else last[0])
+def measured(world, name):
+    kind, *ways = name.split("/")
+    step, *begin = reduction(world, *ways) if kind == "allreduce" else (training(world, kind, *ways),)
+
+    def measure(times):
+        cpu, walls, last = questions.timed(step, times, *begin)
+        return {"ms": cpu, "wall": walls, "loss": float(last if isinstance(last, float) else last[0]),
+                "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+    return measure
 
 
 def main():
@@ -209,17 +203,7 @@ def main():
         return
     torch.set_num_threads(1)
     world = WORLDS[sys.argv[1]]() if sys.argv[1:] else Alone()
-    running = {}
-    for line in world.questions():
-        name, times = line.split()
-        kind, *ways = name.split("/")
-        if name not in running:
-            running[name] = (reduction(world, *ways) if kind == "allreduce" else
-                             (training(world, kind, *ways),))
-        step, *begin = running[name]
-        cpu, walls, last = timed(step, int(times), *begin)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        world.answer({"ms": cpu, "wall": walls, "loss": last, "peak": peak})
+    questions.answer_all(world, lambda name: measured(world, name))
 
 
 if __name__ == "__main__":

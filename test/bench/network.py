@@ -10,19 +10,13 @@
 """
 
 import collections
-import os
-import pathlib
-import platform
 import statistics
 import subprocess
 import sys
-import tempfile
-import zipfile
 
 import report
 from engine import lines_of
-from model_peers import Plan, Together, all_steps, all_torches, in_turn
-from pytorch import only_wheel, slowest
+from model_peers import Plan, Together, all_steps, all_torches, in_turn, slowest
 from report import CORES, divided, markdown, row
 
 sys.path.insert(0, str(report.BENCH.parent / "support"))
@@ -157,22 +151,13 @@ def table(hosts, medians):
 
 
 def main():
-    given = report.options(
-        __doc__.splitlines()[0],
-        quick={"action": "store_const", "dest": "mode", "const": "quick", "default": "full",
-               "help": "a quarter of the turns"},
-        smoke={"action": "store_const", "dest": "mode", "const": "smoke",
-               "help": "everything once or twice: does it run at all?"},
-        wheel={"help": "of this package"},
-        torch={"action": "append", "help": "an interpreter with PyTorch"})
+    given = report.options(__doc__.splitlines()[0], "wheel", "torch")
     torches = all_torches(given.torch, "cloudpickle")
     if len(CORES) < 2 or not torches:
         raise SystemExit("two ranks want two cores, and an interpreter with torch and cloudpickle (--torch)")
     torch, plan = torches[0], Plan(given.mode)
-    program = pathlib.Path(given.build).resolve() / "test/bench/engine_bench"
-    with tempfile.TemporaryDirectory() as site:
-        with zipfile.ZipFile(given.wheel or only_wheel()) as wheel:
-            wheel.extractall(site)
+    program = given.build.resolve() / "test/bench/engine_bench"
+    with report.unpacked(given.wheel) as site:
         with Hosts(2) as hosts:
             world = World(hosts, torch, site)
             medians = reductions(world, plan, program)
@@ -180,8 +165,7 @@ def main():
         with Hosts(4) as hosts:
             more = reductions(World(hosts, torch, site), plan, program)
     text = "\n".join([
-        f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}, {torch.label}; network namespaces "
-        "on a bridge.", "", *report.target_table(rows), *table(2, medians), *table(4, more)])
+        f"{report.machine()}, {torch.label}; network namespaces on a bridge.", "", *report.target_table(rows), *table(2, medians), *table(4, more)])
     report.deliver(given, "network", text, rows)
 
 

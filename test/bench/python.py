@@ -21,11 +21,10 @@ import tempfile
 import time
 
 import report
-from report import row
+from report import interpreters_with, row
 
 import horovod_cpp as hvd
 
-BUILD = report.BENCH.parents[1] / "build"
 SPAWN = multiprocessing.get_context("spawn")
 
 IMPORT = """
@@ -58,18 +57,11 @@ def cold_import():
     return import_seconds(sys.executable, "horovod_cpp")
 
 
-def find_torch():
-    """(interpreter, version) of a Python here that has torch, Debian's first; (None, None)."""
-    for python in ("/usr/bin/python3", sys.executable, *sorted(BUILD.glob("torch*/bin/python"))):
-        version = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
-        if version:
-            return python, version
-    return None, None
-
-
 def import_rows(turns):
-    python, version = find_torch()
+    python = next(interpreters_with("torch"), None)
+    version = python and subprocess.run(
+        [python, "-c", "import torch; print(torch.__version__)"], check=True, text=True,
+        stdout=subprocess.PIPE).stdout.strip()
     ours, cold, theirs = [], [], []
     for turn in range(turns + 1):
         times = [import_seconds(sys.executable, "horovod_cpp"), cold_import(),
@@ -143,12 +135,11 @@ def against(seconds, what, unit, factor, target):
 
 
 def main():
-    given = report.options(__doc__.splitlines()[0],
-                           quick={"action": "store_true", "help": "a third of the turns"})
-    turns = 5 if given.quick else 15
+    given = report.options(__doc__.splitlines()[0])
+    turns = {"smoke": 1, "quick": 5, "full": 15}[given.mode]
     rows = [*import_rows(turns), *pool_rows(turns)]
     text = "\n".join([
-        f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}, "
+        f"{report.machine()}, "
         f"Python {platform.python_version()}. Medians of {turns} turns.", "",
         *report.target_table(rows)])
     report.deliver(given, "python", text, rows)

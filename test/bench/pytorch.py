@@ -4,33 +4,22 @@
     pytorch.py [--quick] [--json FILE] [--readme] [--wheel FILE] [--torch PYTHON]...
 
 --torch     an interpreter with PyTorch and cloudpickle, several times for several. Without it: those
-            of build/torch*
+            of build/torch* and build/tf*
 --wheel     of this package, which the interpreters need not have; without it that in build/wheel
 --json      the targets: an array with the keys what, unit, ours, theirs, ratio, target, met, peer,
             beside (Horovod)
 """
 
-import os
-import platform
-import tempfile
-import zipfile
-
 import report
-from model_peers import Plan, all_steps, all_torches, in_turn
+from model_peers import Plan, all_steps, all_torches, in_turn, slowest
 from report import CORES, divided, row
 
-BUILD = report.BENCH.parents[1] / "build"
 TURNS = {"vgg11": 8, "resnet18": 5, "mlp": 20}
 NAMES = {"vgg11": "VGG-11, batch 32", "resnet18": "ResNet-18, batch 32",
          "mlp": "MLP 784-256-256-10, batch 64"}
 # Reductions by bytes: their name, and how many a turn.
 SIZES = {1 << 10: ("1 KiB", 200), 1 << 20: ("1 MiB", 40), 1 << 26: ("64 MiB", 3)}
 SIZE_TURNS = 12
-
-
-def slowest(walls):
-    """Of a call that all ranks make together."""
-    return [max(each) for each in zip(*walls)]
 
 
 def measure(torch, site, plan):
@@ -92,36 +81,20 @@ class Rows:
                 self.step("resnet18", 1.0), self.step("mlp", 0.45), self.overhead()]
 
 
-def only_wheel():
-    wheels = list((BUILD / "wheel").glob("*.whl"))
-    if len(wheels) != 1:
-        raise SystemExit(f"{BUILD / 'wheel'} has {len(wheels)} wheels; say which one with --wheel")
-    return wheels[0]
-
-
 def main():
-    given = report.options(
-        __doc__.splitlines()[0],
-        quick={"action": "store_const", "dest": "mode", "const": "quick", "default": "full",
-               "help": "a quarter of the turns"},
-        smoke={"action": "store_const", "dest": "mode", "const": "smoke",
-               "help": "everything once or twice: does it run at all?"},
-        wheel={"help": "of this package"},
-        torch={"action": "append", "help": "an interpreter with PyTorch; may be repeated"})
+    given = report.options(__doc__.splitlines()[0], "wheel", "torch")
     if len(CORES) < 2:
         raise SystemExit("two ranks want two cores")
     torches = all_torches(given.torch, "cloudpickle")
     if not torches:
         raise SystemExit("no interpreter with torch and cloudpickle; name one with --torch")
     rows = []
-    with tempfile.TemporaryDirectory() as site:
-        with zipfile.ZipFile(given.wheel or only_wheel()) as wheel:
-            wheel.extractall(site)
+    with report.unpacked(given.wheel) as site:
         for number, torch in enumerate(torches):
             suffix = f", {torch.name}" if number > 0 else ""
             rows += Rows(torch, measure(torch, site, Plan(given.mode)), suffix).all()
     text = "\n".join([
-        f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}. Peers: "
+        f"{report.machine()}. Peers: "
         f"{'; '.join(torch.label for torch in torches)}; Horovod: "
         f"{'; '.join(torch.horovod or 'absent' for torch in torches)}. "
         "Medians of the wall's clock, 2 ranks on 2 cores.", "", *report.target_table(rows)])

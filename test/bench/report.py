@@ -1,14 +1,19 @@
 """What the benchmarks' drivers share: peers that may be absent, rows of targets, tables."""
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
+import platform
 import socket
 import subprocess
 import sys
+import tempfile
+import zipfile
 
 BENCH = pathlib.Path(__file__).resolve().parent
+BUILD = BENCH.parents[1] / "build"
 CORES = sorted(os.sched_getaffinity(0))
 
 
@@ -30,12 +35,29 @@ def has(python, *modules):
     return done.returncode == 0
 
 
-def interpreter_with(*modules):
-    """The first Python here that has them, and nothing printed about those that do not."""
-    for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
-        if has(python, *modules):
-            return python
-    return None
+def interpreters_with(*modules):
+    """The Pythons here that have them, Debian's before the newer ones of build; and nothing printed
+    about those that do not."""
+    found = [sys.executable, "/usr/bin/python3",
+             *(str(each) for name in ("torch", "tf") for each in sorted(BUILD.glob(f"{name}*/bin/python")))]
+    return (python for python in dict.fromkeys(found) if has(python, *modules))
+
+
+def only_wheel():
+    """This package's, as install_package of setup.sh built it."""
+    wheels = list((BUILD / "wheel").glob("*.whl"))
+    if len(wheels) != 1:
+        raise SystemExit(f"{BUILD / 'wheel'} has {len(wheels)} wheels; say which one with --wheel")
+    return wheels[0]
+
+
+@contextlib.contextmanager
+def unpacked(wheel):
+    """A folder with this package for PYTHONPATH; `wheel` may be None."""
+    with tempfile.TemporaryDirectory() as site:
+        with zipfile.ZipFile(wheel or only_wheel()) as package:
+            package.extractall(site)
+        yield site
 
 
 def row(what, unit, ours, theirs, target, peer, compare="ours", beside=()):
@@ -80,15 +102,30 @@ def target_table(rows):
     return markdown([*header, "peer"], [[*cells, each["peer"]] for cells, each in zip(table, rows)])
 
 
-def options(description, **more):
-    """Parses what every benchmark takes; `more`: further options, as add_argument has them."""
+# Options that several benchmarks take, as add_argument has them.
+OPTIONS = {"wheel": {"help": "of this package; without it that in build/wheel"},
+           "torch": {"action": "append", "help": "an interpreter with PyTorch; may be repeated"},
+           "details": {"help": "every measurement goes here"}}
+
+
+def options(description, *names):
+    """Parses what every benchmark takes, and the OPTIONS of these names. `mode`: "smoke", "quick" or
+    "full"."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", help="the targets go here")
     parser.add_argument("--readme", action="store_true", help="the tables go into README.md too")
-    parser.add_argument("--build", default=BENCH.parents[1] / "build/cpu", help="a Release build")
-    for name, settings in more.items():
-        parser.add_argument(f"--{name}", **settings)
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD / "cpu", help="a Release build")
+    parser.add_argument("--quick", action="store_const", dest="mode", const="quick", default="full",
+                        help="a part of the measurements")
+    parser.add_argument("--smoke", action="store_const", dest="mode", const="smoke",
+                        help="everything once or twice: does it run at all?")
+    for name in names:
+        parser.add_argument(f"--{name}", **OPTIONS[name])
     return parser.parse_args()
+
+
+def machine():
+    return f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}"
 
 
 def deliver(given, name, text, rows):

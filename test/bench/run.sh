@@ -4,6 +4,7 @@
 #   bash test/bench/run.sh engine [--quick] [--json FILE] [--details FILE] [--readme]
 #   bash test/bench/run.sh model [--quick] [--json FILE] [--readme] [--torch PYTHON]...
 #   bash test/bench/run.sh torch [--quick] [--json FILE] [--readme] [--torch PYTHON]...
+#   bash test/bench/run.sh tensorflow [--quick] [--json FILE] [--readme]
 #   bash test/bench/run.sh python [--quick] [--json FILE] [--readme]
 #   bash test/bench/run.sh network [--quick] [--json FILE] [--readme] [--torch PYTHON]
 set -euo pipefail
@@ -15,8 +16,8 @@ case $bench in
   engine) targets=(engine_bench negotiate_bench messages_bench hvd_mpi) ;;
   model) targets=(model_bench optim_bench data_bench hvd_mpi) ;;
   network) targets=(engine_bench hvd_mpi) ;;
-  torch | python) targets=() ;;
-  *) echo "usage: bash test/bench/run.sh engine|model|torch|python|network [OPTION...]" >&2; exit 2 ;;
+  torch | tensorflow | python) targets=() ;;
+  *) echo "usage: bash test/bench/run.sh engine|model|torch|tensorflow|python|network [OPTION...]" >&2; exit 2 ;;
 esac
 shift
 log=build/results/bench-$bench.log
@@ -30,9 +31,13 @@ prepare() {
     cmake --build build/cpu --target "${targets[@]}"
   fi
   [[ $bench == model ]] || install_package build/venv
-  [[ $bench != torch && $bench != network ]] || make_torch_venv
+  case $bench in
+    torch | network) make_torch_venv ;;
+    tensorflow) make_tf_venv ;;
+  esac
 }
 
 prepare >"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 1; }
-program=${bench/#torch/pytorch}  # torch.py would be in the way of `import torch`
-exec build/venv/bin/python "test/bench/$program.py" "$@"
+# torch.py would be in the way of `import torch`
+declare -A programs=([torch]=pytorch [tensorflow]=keras_fit)
+exec build/venv/bin/python "test/bench/${programs[$bench]-$bench}.py" "$@"

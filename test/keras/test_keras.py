@@ -125,6 +125,62 @@ def test_options(cluster, options):
           1e-3 if "compression" in options else 1e-6)
 
 
+def accumulating_sgd(keras):
+    return keras.optimizers.SGD(0.05, momentum=0.9, gradient_accumulation_steps=3)
+
+
+def accumulating_adam(keras):
+    return keras.optimizers.AdamW(0.01, global_clipnorm=0.5, gradient_accumulation_steps=2, use_ema=True)
+
+
+def scaled_adam(keras):
+    return keras.optimizers.Adam(0.01, gradient_accumulation_steps=2, loss_scale_factor=8.0)
+
+
+def scaling_sgd(keras):
+    return keras.optimizers.LossScaleOptimizer(accumulating_sgd(keras))
+
+
+@pytest.mark.parametrize("make_optimizer, embedding", [
+    (accumulating_sgd, False), (accumulating_sgd, True), (accumulating_adam, False),
+    (scaled_adam, False), (scaling_sgd, False)])
+def test_gradients_of_several_passes_equal_those_of_one_process(cluster, make_optimizer, embedding):
+    close(on_ranks(cluster, trained, make_optimizer, embedding=embedding),
+          alone(cluster, trained, make_optimizer, embedding=embedding))
+
+
+def test_an_infinity_in_one_of_several_passes_skips_their_update_on_all_ranks(cluster):
+    ranks = on_ranks(cluster, trained, scaling_sgd, poison=1)
+    assert [iterations for _, _, iterations in ranks] == [1, 1]
+    for mine, theirs in zip(ranks[0][1], ranks[1][1]):
+        numpy.testing.assert_array_equal(mine, theirs)
+        assert numpy.isfinite(mine).all()
+
+
+def reductions(rank, size, run_eagerly):
+    import keras
+    import numpy
+
+    import horovod_cpp as hvd
+    from horovod_cpp.keras import DistributedOptimizer
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(DistributedOptimizer(keras.optimizers.SGD(0.01), backward_passes_per_step=3),
+                  "mse", run_eagerly=run_eagerly)
+    data = numpy.ones((12, 3)), numpy.zeros((12, 2))
+    model.fit(*data, batch_size=1, epochs=1, steps_per_epoch=3, verbose=0)
+    before = hvd.metrics()["by_kind"]["allreduce"]["bytes"]
+    model.fit(*data, batch_size=1, verbose=0)
+    return hvd.metrics()["by_kind"]["allreduce"]["bytes"] - before
+
+
+def test_gradients_are_reduced_in_the_pass_that_updates_alone(cluster):
+    for run_eagerly in (False, True):
+        for count in on_ranks(cluster, reductions, run_eagerly):
+            gradients = (3 * 2 + 2) * 4  # bytes of a pass
+            assert 4 * gradients <= count < 5 * gradients  # 12 passes; PyTorch's ranks also agree
+
+
 def saves(rank, size, folder):
     import os
 

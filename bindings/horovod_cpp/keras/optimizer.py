@@ -36,20 +36,20 @@ def _reduction() -> Any:
 class _Wrapping:
     """What a distributed optimizer knows besides what its plain class does."""
 
-    def __init__(self, options: dict[str, Any], groups: _Groups, scale_local: bool,
-                 passes: int) -> None:
+    def __init__(self, options: dict[str, Any], groups: _Groups, scale_local: bool, passes: int,
+                 factor: int) -> None:
         self.make_reduction = _reduction()
         self.options, self.groups = options, groups
         self.local: dict[int, Any] = {}  # variables by id()
         self.scale_local = scale_local
-        # Keras averages what it accumulates, and Horovod adds it up.
-        self.factor = 1 if options["average_aggregated_gradients"] else passes
+        self.passes, self.factor = passes, factor
         self.reduction: Any = None
 
     def build(self, variables: Sequence[Any]) -> None:
         if self.reduction is None:
             shared = [variable for variable in variables if id(variable) not in self.local]
-            self.reduction = self.make_reduction(named(shared), self.groups, self.options)
+            self.reduction = self.make_reduction(named(shared), self.groups, self.options,
+                                                 overlap=self.passes == 1)
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Of the gradients, those of variables that are not local over the ranks."""
@@ -86,12 +86,31 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # Keras may be missing
 
     @short_traceback
     def apply(self, grads: Sequence[Any], trainable_variables: Iterable[Any] | None = None) -> Any:
-        """The wrapped optimizer's, of gradients that are reduced over the ranks before."""
+        """The wrapped optimizer's, of gradients that are reduced over the ranks before; those of
+        several passes as their sum, in the pass that updates."""
         variables = list(self._trainable_variables if trainable_variables is None
                          else trainable_variables)
-        if len(variables) == len(grads) > 0:  # else Keras says what is wrong
-            grads = self._hvd.reduce(grads, variables)
-        return super().apply(grads, trainable_variables and variables)
+        apply, passes = super().apply, self._hvd.passes
+        if not len(variables) == len(grads) > 0:  # Keras says what is wrong
+            return apply(grads, trainable_variables and variables)
+        if passes == 1:
+            return apply(self._hvd.reduce(grads, variables), variables)
+        if not self.built:
+            with keras.name_scope(self.name):
+                self.build(variables)
+        plain = getattr(self, "inner_optimizer", self)
+
+        def update() -> None:
+            apply(self._hvd.reduce(_take_accumulated(plain, grads, variables), variables), variables)
+            if plain is not self:  # which counts no pass whose gradients are not finite
+                plain._iterations.assign(plain._iterations // passes * passes)
+
+        def accumulate() -> None:
+            # Past a LossScaleOptimizer: infinities are in the sum that all ranks get, and until then
+            # the scale stays as it is.
+            (apply if plain is self else plain.apply)(grads, variables)
+
+        return keras.ops.cond((plain._iterations + 1) % passes == 0, update, accumulate)
 
     def register_local_var(self, variable: Any) -> None:
         """Leaves the variable's gradient as this rank has it; before the first step, on every rank."""
@@ -111,6 +130,18 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # Keras may be missing
         super().__setattr__(name, value)
 
 
+def _take_accumulated(optimizer: Any, grads: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    """The sums of gradients and what Keras has accumulated, which is zeros from then on."""
+    accumulated = [optimizer._accumulated_gradients[optimizer._get_variable_index(variable)]
+                   for variable in variables]
+    scale = optimizer.loss_scale_factor  # Keras has divided by it
+    sums = [gradient if gradient is None else gradient + (before if scale is None else before * scale)
+            for gradient, before in zip(grads, accumulated)]
+    for each in accumulated:  # Keras would multiply infinities by 0 with the backend "torch"
+        each.assign(keras.ops.zeros_like(each))
+    return sums
+
+
 @short_traceback
 def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: str = "",
                          device_sparse: str = "", compression: Any = None,
@@ -124,8 +155,12 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     before the optimizer clips and applies them.
 
     Gradients are reduced while the backward pass still runs; with the backend "tensorflow" in a
-    function that TensorFlow traces, as fit() does. Under the global policy "mixed_float16" the optimizer is wrapped in a LossScaleOptimizer first, as compile()
-    would do it: all ranks then see the same infinities. Files have the plain optimizer; see
+    function that TensorFlow traces, as fit() does. Of several passes, those of
+    ``backward_passes_per_step`` or of the optimizer's own ``gradient_accumulation_steps``, each rank
+    adds up its gradients, and the sums are reduced in the pass that updates.
+
+    Under the global policy "mixed_float16" the optimizer is wrapped in a LossScaleOptimizer first, as
+    compile() would do it: all ranks then see the same infinities. Files have the plain optimizer; see
     ``load_model``.
 
     Args:
@@ -139,9 +174,9 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
         num_groups: Horovod's older way to give a number for ``groups``.
         groups: gradients that are reduced together: a number of groups, or lists of variables.
         process_set: the ranks to reduce over; a rank outside trains on its own.
-        backward_passes_per_step: updates take place after so many steps; gradients, which are reduced
-            in each of them, are summed in the accumulators of Keras' ``gradient_accumulation_steps``.
-            Not of an optimizer that is built.
+        backward_passes_per_step: updates take place after so many steps, whose gradients are summed
+            in the accumulators of Keras' ``gradient_accumulation_steps``. Not of an optimizer that is
+            built.
         average_aggregated_gradients: divide that sum by the number of steps.
         scale_local_gradients: divide gradients of local variables by the number of ranks; see
             PartialDistributedOptimizer.
@@ -170,13 +205,16 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     if op not in (Average, Sum):
         raise ValueError(f"DistributedOptimizer: op is {op.name}; Keras' optimizers take Average or "
                          "Sum")
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    passes = _passes(inner, backward_passes_per_step)
     wrapping = _Wrapping({
         "compression": compression, "op": op, "sparse_as_dense": sparse_as_dense,
         "gradient_predivide_factor": gradient_predivide_factor, "process_set": process_set,
-        "average_aggregated_gradients": average_aggregated_gradients,
-    }, num_groups if groups is None else groups, scale_local_gradients, backward_passes_per_step)
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    _accumulate(inner, backward_passes_per_step)
+    }, num_groups if groups is None else groups, scale_local_gradients, passes,
+        # Keras averages what it accumulates, and Horovod adds it up.
+        1 if average_aggregated_gradients else backward_passes_per_step)
+    if passes > 1:
+        inner.gradient_accumulation_steps = passes
     if optimizer is inner and keras.config.dtype_policy().name == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     plain = type(optimizer)
@@ -189,20 +227,21 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     return optimizer
 
 
-def _accumulate(optimizer: Any, passes: int) -> None:
+def _passes(optimizer: Any, passes: int) -> int:
+    """Of an update."""
     if isinstance(passes, bool) or not isinstance(passes, int):
         raise TypeError(f"backward_passes_per_step must be an int, got {passes!r}")
     if passes < 1:
         _refuse(f"backward_passes_per_step={passes}; it must be at least 1")
     if passes == 1:
-        return
+        return optimizer.gradient_accumulation_steps or 1
     if optimizer.built:
         _refuse("backward_passes_per_step of an optimizer that is built, which has no accumulators; "
                 "wrap it before")
     if optimizer.gradient_accumulation_steps:
         _refuse("backward_passes_per_step and the optimizer's gradient_accumulation_steps exclude "
                 "each other")
-    optimizer.gradient_accumulation_steps = passes
+    return passes
 
 
 @short_traceback

@@ -11,7 +11,8 @@ class Reduction:
     """In a graph, which ``model.fit`` makes of a step, each gradient is reduced as soon as it is
     there."""
 
-    def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any]) -> None:
+    def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any],
+                 overlap: bool) -> None:
         if isinstance(groups, (list, tuple)):
             groups = [[variable.value for variable in group] for group in groups]
         compression = options["compression"]

@@ -201,16 +201,24 @@ run_torch() {
     --dist worksteal --junitxml="$results/$1.xml"
 }
 
-# One pytest process: its ranks import TensorFlow once, which takes longer than most of its cases.
-run_tensorflow() {
-  build/tf/bin/python -m pytest test/tensorflow -q --junitxml="$results/tensorflow.xml"
+# run_frameworks ENVIRONMENT SUFFIX   TensorFlow, Keras and the newest PyTorch
+run_frameworks() {
+  step "tensorflow$2" run_pytest "tensorflow$2" "$1" test/tensorflow
+  step "keras$2" run_pytest "keras$2" "$1" test/keras
+  step "torch-newest$2" run_torch "torch-newest$2" "$1"
 }
 
-# install_versions VERSIONS   Environments with the newest or the oldest versions that the requirements
-# allow, and the package, built with them.
+# install_versions VERSIONS FRAMEWORK   Environments with the newest or the oldest versions that the
+# requirements allow, and the package, built with them. FRAMEWORK: whose environment, torch or tf.
 install_versions() {
-  rm -rf "build/venv-$1" "build/torch-$1"
-  make_venv "$1" && make_torch_venv "$1" && install_package "build/venv-$1" "build/torch-$1"
+  rm -rf "build/venv-$1" "build/$2-$1"
+  make_venv "$1" && "make_$2_venv" "$1" && install_package "build/venv-$1" "build/$2-$1"
+}
+
+# refuse_old_tensorflow VERSION
+refuse_old_tensorflow() {
+  make_old_tf_venv "$1" && ! "build/tf-$1/bin/python" -c "import horovod_cpp.tensorflow" 2>"$results/$1.txt" &&
+    grep "needs TensorFlow 2.13 or newer; this is $1" "$results/$1.txt"
 }
 
 # Python's front ends of GPUs, where CUDA was compiled: over CUDA's functions on host memory.
@@ -318,20 +326,30 @@ if ((packaged == 0)); then
   await torch
   await python
   step faults run_faults
-  if [[ -n $full ]] && step tf-environment make_tf_venv && step tf-package install_wheel build/tf; then
-    step tensorflow run_tensorflow
-    step keras run_pytest keras build/tf test/keras
+  if [[ -n $full ]]; then
+    step tf-environment make_tf_venv && step tf-package install_wheel build/tf && run_frameworks build/tf ""
+  elif without_installing=1 make_tf_venv; then
+    install_wheel build/tf && step keras run_pytest keras build/tf test/keras/test_examples.py -k 'accuracy and tensorflow'
   fi
   [[ -z $full ]] || ! has_nvcc || step gpu-python run_gpu_python
   if [[ -n ${HVD_TEST_LONG-} ]]; then
-    for versions in newest oldest; do
-      left_out=()  # what mypy finds depends on the stubs of NumPy and matplotlib, which have grown since
-      [[ $versions == newest ]] || left_out=(--ignore=test/bindings/test_types.py)
-      if step "install-$versions" install_versions "$versions"; then
-        step "python-$versions" run_python "python-$versions" "build/venv-$versions" "${left_out[@]}"
-        step "torch-$versions" run_torch "torch-$versions" "build/torch-$versions"
+    if step install-newest install_versions newest tf; then
+      step python-newest run_python python-newest build/venv-newest
+      run_frameworks build/tf-newest -unlocked
+    fi
+    if step install-oldest install_versions oldest torch; then
+      # What mypy finds depends on the stubs of NumPy and matplotlib, which have grown since.
+      step python-oldest run_python python-oldest build/venv-oldest --ignore=test/bindings/test_types.py
+      step torch-oldest run_torch torch-oldest build/torch-oldest
+    fi
+    for version in 2.13.1 2.15.1; do
+      if step "install-tf-$version" make_old_tf_venv "$version"; then
+        step "tensorflow-$version" run_pytest "tensorflow-$version" "build/tf-$version" test/tensorflow
       fi
+      rm -rf "build/tf-$version"
     done
+    step tensorflow-2.12.1 refuse_old_tensorflow 2.12.1
+    rm -rf build/tf-2.12.1
   fi
 fi
 [[ -z ${beside[tidy]-} ]] || await tidy

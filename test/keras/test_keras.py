@@ -280,7 +280,7 @@ def refusals(rank, size):
     def sgd():
         return keras.optimizers.SGD(0.1)
 
-    with pytest.raises(TypeError, match="expected a keras.optimizers.Optimizer, got str"):
+    with pytest.raises(TypeError, match="a keras.optimizers.Optimizer of Keras 3, got a <class 'str'>"):
         hvd.DistributedOptimizer("sgd")
     with pytest.raises(hvd.InvalidArgumentError, match="wrapped already"):
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd()))

@@ -28,6 +28,6 @@ lock() {
 install_packages "${build_packages[@]}" "${torch_packages[@]}"
 lock venv examples/requirements.txt test/requirements.txt
 lock torch --system-site-packages test/torch/requirements.txt
-lock tf test/tensorflow/requirements.txt test/keras/requirements.txt
+lock tf test/{tensorflow,keras,torch}/requirements.txt
 lock wheel bindings/wheel_requirements.txt
 git --no-pager diff --stat test/locks

@@ -22,14 +22,16 @@ install_packages() {
 }
 
 # make_environment FOLDER VERSIONS [OPTION] REQUIREMENTS...   with Debian's own Python. VERSIONS: a file
-# of locks/ ; or `newest` or `oldest`, of the ranges in the files REQUIREMENTS. OPTION: of venv.
+# of locks/ ; or `newest` or `oldest`, of the ranges in the files REQUIREMENTS. OPTION: of venv. With
+# without_installing=1 it fails where there is something to install.
 make_environment() {
   local folder=$1 versions=$2 option=() wanted stamp
   shift 2
   [[ $1 != --* ]] || { option=("$1"); shift; }
   wanted=$(cat "$@"; cat "$versions" 2>/dev/null || echo "$versions")
   stamp=$folder/$(tr ' /' '+-' <<<"$*").installed
-  [[ -e $stamp && $(<"$stamp") == "$wanted" ]] && return 0
+  is_installed "$stamp" "$wanted" && return 0
+  [[ -z ${without_installing-} ]] || return 1
   echo "installing Python packages into $folder:" $(sed 's/[ #>=].*//' "$@")
   rm -f "$folder"/*.installed  # it may end in the middle, and others may share the folder
   [[ -x $folder/bin/pip ]] || /usr/bin/python3 -m venv "${option[@]}" "$folder" || return
@@ -38,6 +40,11 @@ make_environment() {
     oldest) pip_install "$folder" -r <(sed 's/>=/==/' "$@") ;;
     *) install_locked "$folder" "$versions" "$@" ;;
   esac && echo "$wanted" >"$stamp"
+}
+
+# is_installed STAMP WANTED   what was installed last
+is_installed() {
+  [[ -e $1 && $(<"$1") == "$2" ]]
 }
 
 # Python compiles a module at its first import, and a tenth of what is installed is ever imported.
@@ -82,21 +89,30 @@ make_torch_venv() {
       test/torch/requirements.txt
 }
 
-# make_tf_venv [VERSIONS]   build/tf with TensorFlow, Keras and the newest PyTorch; build/tf-VERSIONS
+# make_tf_venv [newest]   build/tf with TensorFlow, Keras and the newest PyTorch; build/tf-newest
 make_tf_venv() {
-  local folder=build/tf${1:+-$1}
-  make_environment "$folder" "${1-test/locks/tf.txt}" test/tensorflow/requirements.txt \
-    test/keras/requirements.txt && add_torch "$folder" 2.15.0
+  local folder=build/tf${1:+-$1} torch=torch==2.15.0
+  [[ -z ${1-} ]] || torch=torch
+  make_environment "$folder" "${1-test/locks/tf.txt}" test/{tensorflow,keras,torch}/requirements.txt &&
+    add_torch "$folder" "$torch"
 }
 
-# add_torch ENVIRONMENT VERSION   PyTorch's wheel without the packages of CUDA that it asks for, which
+# add_torch ENVIRONMENT REQUIREMENT   PyTorch's wheel without the packages of CUDA that it asks for, which
 # are four times its size
 add_torch() {
   local stamp=$1/torch.installed
-  [[ -e $stamp && $(<"$stamp") == "$2" ]] && return 0
-  echo "installing PyTorch $2 into $1"
-  pip_install "$1" --no-deps "torch==$2" &&
+  is_installed "$stamp" "$2" && return 0
+  [[ -z ${without_installing-} ]] || return 1
+  echo "installing $2 into $1"
+  pip_install "$1" --no-deps "$2" &&
     python3 test/support/cuda_stubs.py "$1"/lib/python3*/site-packages/torch && echo "$2" >"$stamp"
+}
+
+# make_old_tf_venv VERSION   build/tf-VERSION with that TensorFlow, which brings Keras 2, and this package
+make_old_tf_venv() {
+  rm -rf "build/tf-$1"
+  /usr/bin/python3 -m venv "build/tf-$1" &&
+    pip_install "build/tf-$1" "tensorflow_cpu==$1" cloudpickle pytest && install_wheel "build/tf-$1"
 }
 
 # install_package ENVIRONMENT...   this repository, with hvdrun; the first one has what builds it. It

@@ -128,8 +128,10 @@ def test_variables_begin_alike(on_ranks):
 
         import horovod_cpp.tensorflow as hvd
 
+        layer = keras.layers.Dense(1, kernel_initializer=keras.initializers.Constant(2 * hvd.rank()))
+        layer.build((1, 1))
         variables = [tf.Variable([float(hvd.rank())]), tf.Variable(hvd.rank() + 5),
-                     keras.Variable([[2.0 * hvd.rank()]])]
+                     layer.kernel]
         hvd.broadcast_variables(variables, root_rank=1)
         return [each.numpy().tolist() for each in variables]
 

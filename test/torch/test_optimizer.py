@@ -737,8 +737,7 @@ def saved_and_loaded(x):
     file = io.BytesIO()
     torch.save(x, file)
     file.seek(0)
-    options = {"weights_only": False} if torch.__version__ >= "2" else {}
-    return torch.load(file, **options)
+    return torch.load(file, weights_only=False)
 
 class Ours(torch.optim.SGD):
     def __deepcopy__(self, memo):

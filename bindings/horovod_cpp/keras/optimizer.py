@@ -194,7 +194,8 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
         MismatchError: by the first step, on every rank: the ranks differ in variables or options.
     """
     if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise TypeError(f"expected a keras.optimizers.Optimizer, got {type(optimizer).__name__}")
+        raise TypeError("DistributedOptimizer: expected a keras.optimizers.Optimizer of Keras 3, got a "
+                        f"{type(optimizer)}")
     if isinstance(optimizer, _Distributed):
         _refuse("the optimizer is wrapped already")
     if groups is not None and num_groups:

@@ -447,6 +447,9 @@ class Gradients:
                 values = parameter.grad._values()
                 parameter = values.detach()
                 parameter.grad = values
+            elif parameter.grad is not None and (parameter.grad.is_conj() or parameter.grad.is_neg()):
+                # PyTorch 2 scales many at once, and no lazy conjugates among them.
+                parameter.grad = parameter.grad.resolve_conj().resolve_neg()
             holders.append(parameter)
         torch.nn.utils.clip_grad_norm_(holders, max_norm)
 

@@ -96,7 +96,7 @@ class TorchFront(Front):
             file = io.BytesIO()
             torch.save(together, file)
             file.seek(0)
-            self.params, self.optimizers = torch.load(file)
+            self.params, self.optimizers = torch.load(file, weights_only=False)
         self.schedulers = {}
 
     def value(self, number):

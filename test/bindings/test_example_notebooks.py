@@ -18,7 +18,7 @@ import horovod_cpp as hvd
 
 pytestmark = pytest.mark.full
 
-NOTEBOOKS = ("compare_methods", "failures", "first_steps")
+NOTEBOOKS = ("compare_methods", "failures", "first_steps", "keras")  # the last one: test/keras
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # What the cells show must come first, on a machine however busy; Client presses the stop button.
 TIMERS = {'_TIME_SECONDS"] = "2"': '_TIME_SECONDS"] = "0.5"', "timeout=5)": "timeout=8)",

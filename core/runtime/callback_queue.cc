@@ -74,14 +74,16 @@ CallbackQueue::~CallbackQueue() {
   }
 }
 
+// Not under the mutex, which a thread that is woken on this core would find taken, and sleep again.
 void CallbackQueue::push(std::function<void()> callback) {
-  const MutexLock lock(shared_->mutex);
-  shared_->callbacks.push_back(std::move(callback));
-  if (shared_->thread == std::thread::id()) {
-    Shared::start(shared_);
-  } else {
-    shared_->changed.notify_all();
+  const std::shared_ptr<Shared> shared = shared_;
+  {
+    const MutexLock lock(shared->mutex);
+    shared->callbacks.push_back(std::move(callback));
+    if (shared->thread == std::thread::id()) return Shared::start(shared);
+    if (shared->callbacks.size() > 1) return;  // who put the first one wakes the thread
   }
+  shared->changed.notify_all();
 }
 
 }  // namespace hvd

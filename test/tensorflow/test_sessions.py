@@ -36,23 +36,41 @@ def test_a_monitored_session_trains_alike_on_all_ranks(on_ranks):
     assert first[3] == ["accumulator"]
 
 
-def test_what_is_for_graphs_says_so_eagerly_and_other_optimizers_are_refused(on_ranks):
+def test_what_is_for_graphs_says_so_eagerly_and_what_is_no_optimizer_is_refused(on_ranks):
     def refuse():
-        import keras
-
         import horovod_cpp.tensorflow as hvd
 
         texts = []
-        for call in (lambda: hvd.broadcast_global_variables(0),
-                     lambda: hvd.DistributedOptimizer(keras.optimizers.SGD())):
+        for call in (lambda: hvd.broadcast_global_variables(0), lambda: hvd.DistributedOptimizer("sgd")):
             try:
                 call()
-            except hvd.Error as error:
+            except (hvd.Error, TypeError) as error:
                 texts.append(str(error))
         return texts
 
-    for eager, keras in on_ranks(refuse):
-        assert "broadcast_variables" in eager and "DistributedGradientTape" in keras
+    for eager, other in on_ranks(refuse):
+        assert "broadcast_variables" in eager and "of Keras 3, got a <class 'str'>" in other
+
+
+def test_an_optimizer_of_keras_is_wrapped_as_one(on_ranks):
+    def step():
+        import keras
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        if int(keras.__version__[0]) < 3:
+            try:
+                return str(hvd.DistributedOptimizer(keras.optimizers.SGD()))
+            except ImportError as error:
+                return str(error)
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0), op=hvd.Sum)
+        variable = keras.Variable([0.0])
+        optimizer.apply([tf.constant([hvd.rank() + 1.0])], [variable])
+        return float(variable[0])
+
+    for result in on_ranks(step):
+        assert result == -3.0 or "needs Keras 3" in str(result)
 
 
 PASSES, STEPS = 3, 4

@@ -105,12 +105,13 @@ def DistributedOptimizer(
         average_aggregated_gradients: bool = False, num_groups: int = 0,
         groups: int | Sequence[Sequence[Any]] | None = None,
         process_set: ProcessSet = global_process_set, scale_local_gradients: bool = True) -> Any:
-    """An optimizer of tf.compat.v1 whose compute_gradients() is reduced over the ranks.
+    """An optimizer of tf.compat.v1 whose compute_gradients() is reduced over the ranks. One of Keras
+    is given to horovod_cpp.keras.DistributedOptimizer with the same options.
 
     With Adasum each rank steps on its own gradients, and what that has changed is combined instead.
 
     Args:
-        optimizer: a tf.compat.v1.train.Optimizer.
+        optimizer: a tf.compat.v1.train.Optimizer, or one of Keras 3.
         name: of this one; None: "Distributed" and the class of ``optimizer``.
         use_locking: as for ``optimizer``.
         device_dense, device_sparse: Horovod's, without effect.
@@ -123,14 +124,21 @@ def DistributedOptimizer(
     The other arguments are those of DistributedGradientTape.
 
     Raises:
-        UnsupportedError: ``optimizer`` is of another kind, such as Keras'.
+        TypeError: ``optimizer`` is of another kind.
+        ImportError: it is one of Keras 2.
         InvalidArgumentError: an option does not fit; from compute_gradients, a gradient to be summed
             is a tf.IndexedSlices and ``sparse_as_dense`` is not given.
     """
+    if isinstance(optimizer, tf.keras.optimizers.Optimizer):
+        from horovod_cpp.keras import DistributedOptimizer as wrap_keras  # which may be missing
+
+        return wrap_keras(
+            optimizer, name, device_dense, device_sparse, compression, sparse_as_dense,
+            gradient_predivide_factor, op, num_groups, groups, process_set,
+            backward_passes_per_step, average_aggregated_gradients, scale_local_gradients)
     if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        raise _native.UnsupportedError(
-            f"DistributedOptimizer wraps a tf.compat.v1.train.Optimizer, not a "
-            f"{type(optimizer).__name__}; with others, use DistributedGradientTape")
+        raise TypeError("DistributedOptimizer: expected a tf.compat.v1.train.Optimizer or an optimizer "
+                        f"of Keras 3, got a {type(optimizer)}")
     op = reduce_op(op)
     if op == Adasum and average_aggregated_gradients:
         raise _native.InvalidArgumentError(

@@ -14,7 +14,7 @@ import report
 from model_peers import Interpreter, Plan, all_steps, in_turn, slowest
 from report import CORES, divided, interpreters_with, markdown, row
 
-NAMES = {"mlp": "MLP 784-256-256-10, batch 64", "cnn": "CNN of two convolutions, 28x28, batch 64"}
+NAMES = {"mlp": "Keras MLP 784-256-256-10, batch 64", "cnn": "Keras CNN of two convolutions, 28x28, batch 64"}
 STEPS = {"mlp": 100, "cnn": 25}  # a turn
 TURNS = {"mlp": 16, "cnn": 8}
 # Reductions by bytes: their name, and how many a turn.

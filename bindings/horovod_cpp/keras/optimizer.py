@@ -98,7 +98,7 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # Keras may be missing
         if not self.built:
             with keras.name_scope(self.name):
                 self.build(variables)
-        plain = getattr(self, "inner_optimizer", self)
+        plain: Any = getattr(self, "inner_optimizer", self)
 
         def update() -> None:
             apply(self._hvd.reduce(_take_accumulated(plain, grads, variables), variables), variables)

@@ -18,6 +18,25 @@ def test_ranks_may_build_independent_operations_in_any_order(on_ranks):
     assert on_ranks(reduce_many) == [[[2 + 2 * i for i in range(200)]] * 3] * 2
 
 
+def test_calls_without_a_name_are_paired_in_any_scope(on_ranks):
+    """Keras' layers are scopes, and numbered: other ones on a rank that made more models."""
+    def reduce_twice():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        @tf.function
+        def call(x):
+            with tf.GradientTape() as tape, tf.name_scope(f"layer_{hvd.rank()}"):
+                tape.watch(x)
+                y = hvd.allreduce(x, op=hvd.Sum) + hvd.allreduce(3 * x, op=hvd.Sum)
+            return y, tape.gradient(y, x)
+
+        return [each.numpy() for each in call(tf.constant(1.0))]
+
+    assert on_ranks(reduce_twice) == [[8.0, 8.0]] * 2
+
+
 def test_equal_calls_and_calls_of_constants_are_made_each_time(on_ranks):
     def count():
         import tensorflow as tf

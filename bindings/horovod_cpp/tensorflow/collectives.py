@@ -3,8 +3,8 @@
 Tensors, variables and what ``tf.convert_to_tensor`` takes; of any dtype that the engine has, on the
 CPU (TensorFlow copies what lies on a GPU). ``name`` pairs a call across ranks. Without one, eager
 calls of one kind are made in the same order on every rank, and those in a graph are paired by the
-names of their nodes, in whatever order TensorFlow runs them. Allgathers and broadcasts have
-Horovod's gradients, which are averages over the ranks.
+order in which the graph was made, whatever scopes they are in and in whatever order TensorFlow runs
+them. Allgathers and broadcasts have Horovod's gradients, which are averages over the ranks.
 
 Raises (all of them; in a tf.function as TensorFlow's classes alone, see horovod_cpp.tensorflow.errors):
     InvalidArgumentError: a mistake on this rank.

@@ -1,5 +1,6 @@
 """TensorFlow's operations for collectives, and the engine behind them."""
 
+import contextlib
 import ctypes
 import pathlib
 from typing import Any
@@ -60,9 +61,10 @@ def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSe
         "tensors": tensors}
     if kind in ("barrier", "join"):
         inputs = {}
-    results = getattr(_operations, f"hvd_{kind}")(
-        **inputs, **attributes, tensor_name=name or "", process_set=number,
-        name=_node_name(kind, name))
+    with _root_scope():
+        results = getattr(_operations, f"hvd_{kind}")(
+            **inputs, **attributes, tensor_name=name or "", process_set=number,
+            name=_node_name(kind, name))
     return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
@@ -78,6 +80,13 @@ def _number_of(process_set: ProcessSet) -> int:
         raise _native.InvalidArgumentError(
             f"{process_set} is not registered: see hvd.add_process_set() and init(process_sets=...)")
     return int(number)
+
+
+def _root_scope() -> Any:
+    """Scopes have names of Keras' layers, which have other numbers on a rank that made more models."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    return tf.compat.v1.name_scope(None)
 
 
 def _node_name(kind: str, name: str | None) -> str:

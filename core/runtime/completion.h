@@ -14,6 +14,7 @@
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
 #include "core/runtime/wake/loop_ownership.h"
+#include "core/runtime/wake/waiting.h"
 #include "core/system/process.h"
 
 namespace hvd {
@@ -71,6 +72,7 @@ class Completion {
     std::shared_ptr<CallbackQueue> queue;
     std::function<void()> callback;
     Continuation* before = nullptr;
+    AwaitedByCallback waits = {};
   };
   void call_continuations();
   bool block_until(TimePoint deadline, Until until);

@@ -16,6 +16,9 @@ def same(variable: Any) -> Any:
     """By which a variable is known: tf.Variable compares by elements in some modes."""
     return variable.ref() if hasattr(variable, "ref") else id(variable)
 
+# Of small gradients, calls cost more than what they carry.
+_BUCKET_BYTES = 4 << 20
+
 
 @dataclasses.dataclass
 class Reduction:
@@ -66,7 +69,7 @@ class Reduction:
     def _calls(self, shared: list[int], variables: Sequence[Any]) -> list[list[int]]:
         """Which gradients are reduced as one call.
 
-        In a graph each is one, so that it starts as soon as the gradient is there; eager calls wait
+        In a graph those of some MiB are one, which starts as soon as they are there; eager calls wait
         for each other, and so there is one for all.
         """
         if isinstance(self.groups, int) and self.groups > 0:
@@ -81,7 +84,18 @@ class Reduction:
                 key = same(variables[i])
                 calls.setdefault(group_of.get(key, key), []).append(i)
             return list(calls.values())
-        return [shared] if tf.executing_eagerly() and shared else [[i] for i in shared]
+        if tf.executing_eagerly():
+            return [shared] if shared else []
+        buckets: list[list[int]] = []
+        left = 0
+        for i in reversed(shared):  # the order in which a backward pass gives gradients
+            size = (variables[i].shape.num_elements() or 0) * variables[i].dtype.base_dtype.size
+            if size > left or not buckets:
+                buckets.append([])
+                left = _BUCKET_BYTES
+            buckets[-1].append(i)
+            left -= size
+        return buckets
 
     def _reduced(self, gradients: list[Any]) -> list[Any]:
         if self.sparse_as_dense:

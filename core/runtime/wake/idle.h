@@ -28,11 +28,13 @@ class IdleLoop {
   bool spin(std::uint32_t seen, TimePoint active, std::optional<Duration> polled,
             const auto& in_flight) const {
     const bool polls = polled.value_or(Duration::max()) <= kWorthPolling;
-    const int looks = limits_.yields ? 1 : kPollsPerClockRead;
+    // A callback's thread has other work while it waits, which may want this core.
+    const bool yields = limits_.yields || blocked_threads() == 0;
+    const int looks = yields ? 1 : kPollsPerClockRead;
     while (may_spin(active, in_flight)) {
       for (int look = 0; look < looks; ++look) {
         if (bell_.rings() != seen) return true;
-        limits_.yields ? std::this_thread::yield() : relax();
+        yields ? std::this_thread::yield() : relax();
       }
       if (polls) return true;
     }
@@ -58,7 +60,7 @@ class IdleLoop {
   // A thread that waits leaves its core to this one, until it has what it waits for: it must wake
   // then.
   bool may_spin(TimePoint active, const auto& in_flight) const {
-    const bool waited_for = in_flight() && blocked_threads() > 0;
+    const bool waited_for = in_flight() && (blocked_threads() > 0 || callback_waits());
     const Duration limit = waited_for ? limits_.coordinator_waited_for : limits_.coordinator;
     return limit > Duration::zero() && Clock::now() < active + limit;
   }

@@ -50,6 +50,7 @@ Duration waiter_spin() noexcept {
 namespace {
 
 std::atomic<int> threads{0};
+std::atomic<int> callbacks{0};
 std::atomic<Duration::rep> total{0};
 
 }  // namespace
@@ -61,6 +62,18 @@ BlockedThread::BlockedThread() noexcept : begin_(Clock::now()) {
 BlockedThread::~BlockedThread() {
   threads.fetch_sub(1, std::memory_order_seq_cst);
   total.fetch_add((Clock::now() - begin_).count(), std::memory_order_relaxed);
+}
+
+AwaitedByCallback::AwaitedByCallback() noexcept {
+  callbacks.fetch_add(1, std::memory_order_relaxed);
+}
+
+AwaitedByCallback::~AwaitedByCallback() {
+  callbacks.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool callback_waits() noexcept {
+  return callbacks.load(std::memory_order_relaxed) > 0;
 }
 
 int blocked_threads() noexcept {

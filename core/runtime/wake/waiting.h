@@ -50,8 +50,20 @@ class BlockedThread {
   const TimePoint begin_;
 };
 
-// How many there are in this process now. Sequentially consistent, as are constructor and
-// destructor.
+// A call whose end a callback waits for, and maybe no thread, for as long as this lives.
+class AwaitedByCallback {
+ public:
+  AwaitedByCallback() noexcept;
+  ~AwaitedByCallback();
+  AwaitedByCallback(const AwaitedByCallback&) = delete;
+  AwaitedByCallback& operator=(const AwaitedByCallback&) = delete;
+};
+
+// Whether there is one in this process. Any thread.
+bool callback_waits() noexcept;
+
+// How many blocked threads there are in this process now. Sequentially consistent, as are
+// constructor and destructor.
 int blocked_threads() noexcept;
 // How long threads of this process were blocked: what communication cost the program beyond what it
 // could hide. Summed over threads that are no longer blocked. Thread-safe.

@@ -73,6 +73,15 @@ TEST(Completion, WakesAThreadThatWaitsOnceItIsTold) {
   completion->wake();
 }
 
+TEST(Completion, KeepsTheLoopLookingUntilItsCallbackIsDue) {
+  Completion completion;
+  EXPECT_FALSE(callback_waits());
+  completion.then(std::make_shared<CallbackQueue>(), [] {});
+  EXPECT_TRUE(callback_waits());
+  EXPECT_TRUE(completion.finish({}));
+  EXPECT_FALSE(callback_waits());
+}
+
 TEST(Completion, TheFirstEndDecides) {
   Completion completion;
   EXPECT_TRUE(completion.finish({StatusCode::kAborted, "first"}));

@@ -94,13 +94,14 @@ std::string text_of(TF_OpKernelConstruction* construction, const char* attribute
 }
 
 // Without a name of its own a node of a graph has that of the node, because nodes run in any order.
-// What is called eagerly, in the program's order, is numbered; such nodes are called as their type.
+// What is called eagerly, in the program's order, is numbered; such nodes are called as their type,
+// and are in no scope.
 std::string name_of_call(TF_OpKernelConstruction* construction, TF_Status* status) {
   std::string name = text_of(construction, "tensor_name", status);
   if (!name.empty()) return name;
   const TF_StringView node = tf().OpKernelConstruction_GetName(construction);
   name.assign(node.data, node.len);
-  return name.starts_with("Hvd") ? std::string() : name;
+  return name.starts_with("Hvd") && name.find('/') == std::string::npos ? std::string() : name;
 }
 
 void read_attributes(TF_OpKernelConstruction* construction, Kernel& kernel, TF_Status* status) {

@@ -18,7 +18,26 @@ def test_ranks_may_build_independent_operations_in_any_order(on_ranks):
     assert on_ranks(reduce_many) == [[[2 + 2 * i for i in range(200)]] * 3] * 2
 
 
-def test_calls_without_a_name_are_paired_in_any_scope(on_ranks):
+def test_a_name_scope_that_begins_as_the_operations_do_keeps_calls_apart(on_ranks):
+    def reduce_many():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        @tf.function
+        def call(x):
+            sums = {}
+            for i in range(20) if hvd.rank() == 0 else reversed(range(20)):
+                with tf.name_scope(f"HvdAllreduce{i}"):
+                    sums[i] = hvd.allreduce(x + i, op=hvd.Sum)
+            return [sums[i] for i in range(20)]
+
+        return [each.numpy() for each in call(tf.constant(1.0))]
+
+    assert on_ranks(reduce_many) == [[2 + 2 * i for i in range(20)]] * 2
+
+
+def test_calls_without_a_name_are_paired_whatever_numbers_their_scopes_have(on_ranks):
     """Keras' layers are scopes, and numbered: other ones on a rank that made more models."""
     def reduce_twice():
         import tensorflow as tf

@@ -95,6 +95,22 @@ def test_shapes_are_known_as_far_as_ranks_agree_on_them(on_ranks):
         assert unknown == [None, None, None, None, None, 1]
 
 
+def test_a_group_is_whatever_gives_tensors(on_ranks):
+    def group():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+        found = [hvd.grouped_allreduce((row for row in rows), op=hvd.Sum),
+                 hvd.grouped_allgather(rows), hvd.grouped_reducescatter(rows, op=hvd.Sum)]
+        return [[each.numpy().tolist() for each in results] for results in found]
+
+    for rank, found in enumerate(on_ranks(group)):
+        assert found == [[[2, 4], [6, 8]], [[1, 2, 1, 2], [3, 4, 3, 4]],
+                         [[2 + 2 * rank], [6 + 2 * rank]]]
+
+
 def test_sparse_gradients_are_gathered(on_ranks):
     def gather():
         import tensorflow as tf

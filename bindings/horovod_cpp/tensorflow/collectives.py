@@ -76,6 +76,7 @@ def grouped_allreduce(tensors: Sequence[Any], average: bool | None = None, devic
     Of tf.IndexedSlices each is a call of its own, and so are the dense tensors together.
     """
     op = reduce_op(op, average)
+    tensors = list(tensors)
     name = _scoped(name, ignore_name_scope)
     results = [_sparse(each, op, prescale_factor, postscale_factor,
                        name and f"{name}.{i}", process_set)
@@ -137,9 +138,10 @@ def grouped_allgather(tensors: Sequence[Any], name: str | None = None,
                       ignore_name_scope: bool = False,
                       process_set: ProcessSet = global_process_set) -> list[Any]:
     """allgather() of several tensors as one call. Returns a list."""
-    if not tensors:
+    given = _all_tensors(tensors)
+    if not given:
         return []
-    return call("allgather", _all_tensors(tensors), _scoped(name, ignore_name_scope), process_set)
+    return call("allgather", given, _scoped(name, ignore_name_scope), process_set)
 
 
 def allgather(tensor: Any, name: str | None = None, ignore_name_scope: bool = False,
@@ -175,13 +177,13 @@ def grouped_reducescatter(tensors: Sequence[Any], device_dense: str = "",
                           ignore_name_scope: bool = False, prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> list[Any]:
     """reducescatter() of several tensors as one call: all or none are reduced. Returns a list."""
-    if not tensors:
+    given = _all_tensors(tensors)
+    if not given:
         return []
     if wire_of(compression) != 0:
         raise _native.UnsupportedError("reducescatter has no compression in TensorFlow")
-    return call("reducescatter", _all_tensors(tensors), _scoped(name, ignore_name_scope),
-                process_set, reduce_op=int(reduce_op(op)),
-                prescale_factor=repr(float(prescale_factor)),
+    return call("reducescatter", given, _scoped(name, ignore_name_scope), process_set,
+                reduce_op=int(reduce_op(op)), prescale_factor=repr(float(prescale_factor)),
                 postscale_factor=repr(float(postscale_factor)))
 
 
@@ -264,8 +266,11 @@ def alltoall(tensor: Any, splits: Any = None, name: str | None = None,
     the result is returned, else a pair (result, rows received from each rank), int32 as Horovod's.
     The gradient goes back the same way.
     """
-    given = tf.zeros([0], tf.int64) if splits is None else tf.cast(splits, tf.int64)
-    result, received = call("alltoall", [tf.convert_to_tensor(tensor), given],
+    given = tf.zeros([0], tf.int64) if splits is None else tf.convert_to_tensor(splits)
+    if not given.dtype.is_integer:
+        raise _native.InvalidArgumentError(
+            f"alltoall: splits of dtype {given.dtype.name}; expected a whole number for each rank")
+    result, received = call("alltoall", [tf.convert_to_tensor(tensor), tf.cast(given, tf.int64)],
                             _scoped(name, ignore_name_scope), process_set)
     return result if splits is None else (result, tf.cast(received, tf.int32))
 

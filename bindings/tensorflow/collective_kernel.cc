@@ -4,7 +4,7 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -108,8 +108,9 @@ void read_attributes(TF_OpKernelConstruction* construction, Kernel& kernel, TF_S
   const auto number = [&](const char* attribute, std::int64_t& value) {
     tf().OpKernelConstruction_GetAttrInt64(construction, attribute, &value, status);
   };
-  const auto factor = [&](const char* attribute) {  // attributes have no float64
-    return std::strtod(text_of(construction, attribute, status).c_str(), nullptr);
+  const auto factor = [&](const char* attribute, double& value) {  // attributes have no float64
+    const std::string text = text_of(construction, attribute, status);
+    std::from_chars(text.data(), text.data() + text.size(), value);  // in every locale
   };
   kernel.name = name_of_call(construction, status);
   number("kind", kernel.kind);
@@ -120,8 +121,8 @@ void read_attributes(TF_OpKernelConstruction* construction, Kernel& kernel, TF_S
   if (!reduces(kind)) return;
   number("reduce_op", kernel.op);
   if (kind == CollectiveKind::kAllreduce) number("wire", kernel.wire);
-  kernel.prescale = factor("prescale_factor");
-  kernel.postscale = factor("postscale_factor");
+  factor("prescale_factor", kernel.prescale);
+  factor("postscale_factor", kernel.postscale);
 }
 
 // TensorFlow passes the address of a std::function that ends with the calling function (a mistake

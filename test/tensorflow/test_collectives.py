@@ -1,5 +1,8 @@
 """Every collective, eager and in tf.function."""
 
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -123,6 +126,30 @@ def test_sparse_gradients_are_gathered(on_ranks):
         return dense.numpy(), tf.convert_to_tensor(sparse).numpy().tolist()
 
     assert on_ranks(gather) == [(4, [[0.5, 1], [1, 2]])] * 2
+
+
+def test_factors_are_the_same_where_a_program_writes_numbers_with_commas(on_ranks, tmp_path):
+    path = tmp_path / "de_DE.UTF-8"
+    if not shutil.which("localedef") or subprocess.run(
+            ["localedef", "-i", "de_DE", "-f", "UTF-8", path]).returncode != 0:
+        pytest.skip("this machine cannot make a locale")
+
+    def scaled(folder):
+        import locale
+        import os
+
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        os.environ["LOCPATH"] = folder
+        locale.setlocale(locale.LC_NUMERIC, "de_DE.UTF-8")
+        try:
+            return hvd.allreduce(tf.constant(4.0), op=hvd.Sum, prescale_factor=0.25).numpy()
+        finally:
+            locale.setlocale(locale.LC_NUMERIC, "C")
+
+    assert on_ranks(scaled, str(tmp_path)) == [2, 2]
 
 
 def test_compressed_sums_are_those_of_small_integers(on_ranks):

@@ -193,7 +193,12 @@ struct Inputs {
   std::vector<std::int64_t> take_splits() {
     const TableTensor last = tensors.back();
     const auto* first = static_cast<const std::int64_t*>(last.data);
-    std::vector<std::int64_t> splits(first, first + (last.axes == 1 ? last.shape[0] : 0));
+    std::vector<std::int64_t> splits;
+    if (last.axes == 1) {
+      splits.assign(first, first + last.shape[0]);
+    } else {
+      error = "splits of an alltoall have one axis, not " + std::to_string(last.axes);
+    }
     last.drop(last.owner);
     tensors.pop_back();
     return splits;
@@ -261,6 +266,10 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
     return;
   }
   Inputs inputs(context);
+  std::vector<std::int64_t> splits;
+  if (inputs.error.empty() && kernel.kind == static_cast<int>(CollectiveKind::kAlltoall)) {
+    splits = inputs.take_splits();
+  }
   const python::CollectiveTable* const table = used_table;
   if (!inputs.error.empty() || table == nullptr) {
     fail(context, Code::kInvalidArgument,
@@ -268,8 +277,6 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
     execution->done();
     return;
   }
-  std::vector<std::int64_t> splits;
-  if (kernel.kind == static_cast<int>(CollectiveKind::kAlltoall)) splits = inputs.take_splits();
   const std::string name = name_in_loop(kernel.name, context);
   const TableCall call = {.kind = static_cast<int>(kernel.kind),
                           .name = name.c_str(),

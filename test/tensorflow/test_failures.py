@@ -40,6 +40,8 @@ def test_a_mistake_of_one_rank_is_an_error_there(on_ranks):
             for call in (lambda: hvd.allreduce(tf.constant("text")),
                          lambda: hvd.broadcast(tf.constant(1.0), root_rank=7),
                          lambda: hvd.alltoall(tf.ones([3]), splits=[1, 1]),
+                         lambda: hvd.alltoall(tf.ones([2]), splits=[[1, 1]]),
+                         lambda: hvd.alltoall(tf.ones([3]), splits=[1.5, 1.5]),
                          lambda: hvd.allreduce(1.0, op="mean"),
                          lambda: hvd.allreduce(1.0, compression="zip")):
                 with_error = ""
@@ -52,7 +54,8 @@ def test_a_mistake_of_one_rank_is_an_error_there(on_ranks):
 
     (nothing, first), (texts, second) = on_ranks(mistake)
     assert (nothing, first, second) == ([], 2, 2)
-    for text, word in zip(texts, ("data type", "7", "splits", "mean", "zip"), strict=True):
+    for text, word in zip(texts, ("data type", "7", "splits", "one axis", "whole number",
+                                  "mean", "zip"), strict=True):
         assert word in text
 
 

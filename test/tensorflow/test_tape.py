@@ -65,7 +65,31 @@ def test_gradients_of_local_variables_and_missing_ones_stay_as_they_are(on_ranks
         found = tape.gradient(loss, {"shared": shared, "local": local, "unused": unused})
         return found["shared"].numpy(), found["local"].numpy(), found["unused"]
 
-    assert on_ranks(gradients) == [(1.5, 0.5, None), (1.5, 1.0, None)]
+    assert on_ranks(gradients) == [(1.5, 0.5, None, 0.5), (1.5, 1.0, None, 1.0)]
+
+
+def test_options_of_the_tape_that_do_not_fit_are_refused(on_ranks):
+    def refuse():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        texts = []
+        x = tf.Variable(1.0)
+        for options in ({"gradient_predivide_factor": 0.0}, {"groups": "ab"}, {"groups": True},
+                        {"process_set": hvd.ProcessSet([0, 1])}, {"process_set": None}):
+            try:
+                with hvd.DistributedGradientTape(tf.GradientTape(), **options) as tape:
+                    y = 2 * x
+                tape.gradient(y, x)
+            except (hvd.InvalidArgumentError, TypeError) as error:
+                texts.append(str(error))
+        return texts
+
+    for texts in on_ranks(refuse):
+        for text, word in zip(texts, ("predivide", "groups", "groups", "not registered",
+                                      "process_set must be"), strict=True):
+            assert word in text
 
 
 def test_a_tape_leaves_the_gradients_of_local_layers(on_ranks):

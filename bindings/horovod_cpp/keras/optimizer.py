@@ -8,6 +8,7 @@ import keras
 
 from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
+from horovod_cpp.front_end import reduce_op
 from horovod_cpp.keras.variables import named
 from horovod_cpp.short_traceback import short_traceback
 
@@ -202,7 +203,7 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
         _refuse("groups and num_groups exclude each other; groups takes a number too")
     if not _native.is_initialized():
         _refuse("called before init()")
-    op = _native._reduce_op(op) if isinstance(op, str) else op
+    op = reduce_op(op)
     if op not in (Average, Sum):
         raise ValueError(f"DistributedOptimizer: op is {op.name}; Keras' optimizers take Average or "
                          "Sum")

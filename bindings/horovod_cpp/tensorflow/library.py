@@ -56,7 +56,7 @@ def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSe
     """
     if not tf.executing_eagerly():
         _refuse_xla(kind)
-    number = process_set if isinstance(process_set, int) else _number_of(process_set)
+    number = process_set if isinstance(process_set, int) else number_of(process_set)
     inputs = {"tensor": tensors[0], "splits": tensors[1]} if kind == "alltoall" else {
         "tensors": tensors}
     if kind in ("barrier", "join"):
@@ -74,7 +74,16 @@ def ask(query: str, process_set: int = 0, name: str | None = None) -> Any:
                                  name=name or query)
 
 
-def _number_of(process_set: ProcessSet) -> int:
+def number_of(process_set: ProcessSet) -> int:
+    """Under which the job has registered it.
+
+    Raises:
+        InvalidArgumentError: it has not.
+        TypeError: it is something else.
+    """
+    if not isinstance(process_set, ProcessSet):
+        raise TypeError("process_set must be a ProcessSet, which add_process_set() makes of ranks, got "
+                        f"{process_set!r}")
     number = process_set.process_set_id
     if number is None:
         raise _native.InvalidArgumentError(

@@ -10,6 +10,7 @@ from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, global_process_set
 from horovod_cpp.tensorflow.collectives import grouped_allreduce
 from horovod_cpp.tensorflow.compression import Compression
+from horovod_cpp.tensorflow.library import number_of
 
 
 def same(variable: Any) -> Any:
@@ -34,10 +35,18 @@ class Reduction:
 
     def __post_init__(self) -> None:
         self._local: set[Any] = set()
+        if not 1e-30 <= self.gradient_predivide_factor <= 1e30:
+            raise _native.InvalidArgumentError(
+                f"gradient_predivide_factor={self.gradient_predivide_factor}, which must be between "
+                "1e-30 and 1e30")
         if self.gradient_predivide_factor != 1.0 and self.op != Average:
             raise _native.InvalidArgumentError(
                 "gradient_predivide_factor goes with op=Average alone, not with "
                 f"{ReduceOp(self.op).name}")
+        if isinstance(self.groups, bool) or not isinstance(
+                self.groups, (int, list, tuple, type(None))):
+            raise TypeError("groups must be a number of groups, lists of variables or None, got "
+                            f"{self.groups!r}")
         if isinstance(self.groups, int) and self.groups < 0:
             raise _native.InvalidArgumentError(f"groups={self.groups}: expected a number from 0 on")
 
@@ -48,6 +57,7 @@ class Reduction:
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """The reduced gradients; None where there is none. ``variables``: which each belongs to."""
         results = list(gradients)
+        number_of(self.process_set)  # which refuses one that was not registered
         # In a process set without this rank nothing is reduced.
         ranks = self.process_set.size() if self.process_set.included() else 1
         if not ranks or ranks == 1:

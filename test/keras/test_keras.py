@@ -335,7 +335,31 @@ def partly(rank, size):
 def test_local_layers_stay_each_ranks_own(cluster):
     (shared, local), (shared_of_other, local_of_other) = on_ranks(cluster, partly)
     numpy.testing.assert_array_equal(shared, shared_of_other)
-    assert not numpy.array_equal(local, local_of_other)
+    for mine, theirs in zip(local, local_of_other, strict=True):
+        assert not numpy.array_equal(mine, theirs)
+
+
+def unbuilt(rank, size, built_ranks):
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    keras.utils.set_random_seed(1 + rank)
+    model = keras.Sequential([keras.layers.Dense(3), keras.layers.Dense(1)])
+    if rank < built_ranks:
+        model.build((None, 2))
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, momentum=0.5)), "mse")
+    model.fit(numpy.full((4, 2), rank + 1.0), numpy.zeros((4, 1)), batch_size=2, verbose=0,
+              callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+    return [keras.ops.convert_to_numpy(each) for each in (*model.variables, *model.optimizer.variables)]
+
+
+@pytest.mark.parametrize("built_ranks", [0, 1])
+def test_a_model_that_takes_its_shapes_from_the_data_is_alike_on_all_ranks(cluster, built_ranks):
+    mine, theirs = on_ranks(cluster, unbuilt, built_ranks)
+    for first, second in zip(mine, theirs, strict=True):
+        numpy.testing.assert_array_equal(first, second)
 
 
 def scaled_later(rank, size, folder):

@@ -20,7 +20,7 @@ _Multiplier = float | Callable[[float], float]
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Gives every rank the variables of the model and its optimizer that rank ``root_rank`` has,
-    before the first batch.
+    before the first batch; of a model that takes its shapes from the data, after it.
 
     Seeds of dropout and the like stay each rank's own.
 
@@ -38,9 +38,20 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
         self._done = False
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """The model is built by then, also where it takes its shapes from the data."""
-        if self._done:
-            return
+        if not self._done and self._built_everywhere():
+            self._broadcast()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if not self._done:
+            self._broadcast()
+
+    def _built_everywhere(self) -> bool:
+        """A rank may have loaded its model, or called it before."""
+        built = numpy.array(self.model.built, numpy.uint8)
+        return bool(horovod_cpp.allreduce(built, "min", "BroadcastGlobalVariablesCallback.built",
+                                          process_set=self._process_set))
+
+    def _broadcast(self) -> None:
         optimizer = self.model.optimizer
         if not optimizer.built:
             optimizer.build(self.model.trainable_variables)

@@ -326,14 +326,16 @@ def partly(rank, size):
 
     keras.utils.set_random_seed(1)
     shared, local = keras.layers.Dense(3, use_bias=False), keras.layers.Dense(1, use_bias=False)
-    model = keras.Sequential([keras.Input((2,)), shared, local])
-    model.compile(hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=local), "mse")
-    model.fit(numpy.full((2, 2), rank + 1.0), numpy.zeros((2, 1)), batch_size=2, verbose=0)
-    return [keras.ops.convert_to_numpy(layer.kernel) for layer in (shared, local)]
+    rows = keras.layers.Embedding(2, 2)
+    model = keras.Sequential([keras.Input((1,), dtype="int32"), rows, shared, local])
+    model.compile(hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1),
+                                                  local_layers=[rows, local]), "mse")
+    model.fit(numpy.ones((2, 1), "int32"), numpy.full((2, 1, 1), rank + 1.0), batch_size=2, verbose=0)
+    return [keras.ops.convert_to_numpy(layer.weights[0]) for layer in (shared, rows, local)]
 
 
 def test_local_layers_stay_each_ranks_own(cluster):
-    (shared, local), (shared_of_other, local_of_other) = on_ranks(cluster, partly)
+    (shared, *local), (shared_of_other, *local_of_other) = on_ranks(cluster, partly)
     numpy.testing.assert_array_equal(shared, shared_of_other)
     for mine, theirs in zip(local, local_of_other, strict=True):
         assert not numpy.array_equal(mine, theirs)

@@ -63,7 +63,13 @@ def test_gradients_of_local_variables_and_missing_ones_stay_as_they_are(on_ranks
             loss = (hvd.rank() + 1.0) * (shared + local)
         tape.register_local_source(local)
         found = tape.gradient(loss, {"shared": shared, "local": local, "unused": unused})
-        return found["shared"].numpy(), found["local"].numpy(), found["unused"]
+        table = tf.Variable([[1.0]])
+        with tf.GradientTape() as tape:
+            loss = (hvd.rank() + 1.0) * tf.gather(table, [0])
+        tape = hvd.DistributedGradientTape(tape)
+        tape.register_local_source(table)
+        rows = tape.gradient(loss, table).values.numpy().item()
+        return found["shared"].numpy(), found["local"].numpy(), found["unused"], rows
 
     assert on_ranks(gradients) == [(1.5, 0.5, None, 0.5), (1.5, 1.0, None, 1.0)]
 

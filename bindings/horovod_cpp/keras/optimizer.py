@@ -70,8 +70,8 @@ class _Wrapping:
     def _times(gradient: Any, factor: float) -> Any:
         if gradient is None or factor == 1:
             return gradient
-        if hasattr(gradient, "with_values"):  # tf.IndexedSlices, which have no product
-            return gradient.with_values(gradient.values * factor)
+        if hasattr(gradient, "dense_shape"):  # tf.IndexedSlices, which have no product
+            return type(gradient)(gradient.values * factor, gradient.indices, gradient.dense_shape)
         return gradient * factor
 
 

@@ -68,7 +68,7 @@ class Reduction:
                 continue
             if same(variable) in self._local:
                 if self.scale_local_gradients:
-                    results[i] = gradient / tf.cast(ranks, gradient.dtype)
+                    results[i] = tf.math.scalar_mul(1 / ranks, gradient)  # of tf.IndexedSlices too
             else:
                 shared.append(i)
         for members in self._calls(shared, variables):

@@ -6,12 +6,18 @@ import threading
 import warnings
 
 _libraries: tuple[str, ...] = (str(pathlib.Path(__file__).parent),)
+_generated: set[str] = set()  # names of modules that have no file
 
 
 def skip(folder: str | pathlib.Path) -> None:
     """Functions of this library are no place that tells a user anything."""
     global _libraries
     _libraries += (str(folder),)
+
+
+def skip_generated(module: str) -> None:
+    """The same of a module that was made without a file."""
+    _generated.add(module)
 
 
 def is_library(file_name: str) -> bool:
@@ -35,7 +41,8 @@ def warn(text: str) -> None:
 def where() -> str:
     """The innermost line of the main thread outside of libraries: "train.py:12 in evaluate"."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None and is_library(frame.f_code.co_filename):
+    while frame is not None and (is_library(frame.f_code.co_filename)
+                                 or frame.f_globals.get("__name__") in _generated):
         frame = frame.f_back
     if frame is None:
         return ""

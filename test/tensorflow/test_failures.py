@@ -59,6 +59,28 @@ def test_a_mistake_of_one_rank_is_an_error_there(on_ranks):
         assert word in text
 
 
+def test_reports_of_stalls_have_the_users_line(on_ranks):
+    def wait():
+        import threading
+        import time
+
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+        from horovod_cpp import call_site
+
+        seen = []
+        watch = threading.Timer(0.5, lambda: seen.append(call_site.where()))
+        watch.start()
+        if hvd.rank() == 1:
+            time.sleep(1)
+        hvd.allreduce(tf.constant(1.0))
+        watch.join()
+        return seen
+
+    assert "in wait" in on_ranks(wait)[0][0]
+
+
 def test_xla_is_refused_with_a_remedy(on_ranks):
     def compile_it():
         import tensorflow as tf

@@ -12,6 +12,8 @@ tensors in a graph or in a backward pass there are ``horovod_cpp.tensorflow``'s 
 ``horovod_cpp.torch``'s.
 """
 
+import pathlib as _pathlib
+
 try:
     import keras as _keras
 except ImportError as error:
@@ -24,6 +26,7 @@ if int(_keras.__version__.partition(".")[0]) < 3:
 
 from horovod_cpp import Compression, front_end, join
 from horovod_cpp import __version__ as __version__
+from horovod_cpp import call_site as _call_site
 from horovod_cpp.front_end import *  # noqa: F403, all it has
 from horovod_cpp.keras import callbacks
 from horovod_cpp.keras.collectives import allgather, allreduce, broadcast, reducescatter
@@ -38,3 +41,5 @@ __all__ = [
     "broadcast_variables", "callbacks", "join", "load_model", "reducescatter",
 ]
 __all__ += front_end.__all__
+
+_call_site.skip(_pathlib.Path(_keras.__file__).parent)

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps
 
-from horovod_cpp import _native
+from horovod_cpp import _native, call_site
 from horovod_cpp._native import ProcessSet
 
 _OLDEST = (2, 13)
@@ -26,6 +26,7 @@ def _load() -> Any:
                           f"{tf.__version__}, whose C API has no asynchronous operations")
     path = str(pathlib.Path(__file__).with_name("_ops.so"))
     operations = tf.load_op_library(path)
+    call_site.skip_generated(operations.__name__)
     library = ctypes.CDLL(path)
     library.hvd_tensorflow_error.restype = ctypes.c_char_p
     if error := library.hvd_tensorflow_error().decode():

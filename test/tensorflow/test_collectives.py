@@ -152,6 +152,17 @@ def test_factors_are_the_same_where_a_program_writes_numbers_with_commas(on_rank
     assert on_ranks(scaled, str(tmp_path)) == [2, 2]
 
 
+def test_a_name_in_a_graph_may_have_any_letters(on_ranks):
+    def named():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        return tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum, name="ä b/c"))(1.0).numpy()
+
+    assert on_ranks(named) == [2, 2]
+
+
 def test_compressed_sums_are_those_of_small_integers(on_ranks):
     def reduce():
         import tensorflow as tf

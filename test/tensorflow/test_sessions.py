@@ -36,6 +36,28 @@ def test_a_monitored_session_trains_alike_on_all_ranks(on_ranks):
     assert first[3] == ["accumulator"]
 
 
+def test_ranks_wait_for_each_other_beside_a_graph(on_ranks):
+    def wait():
+        import time
+
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        hvd.barrier()
+        with tf.Graph().as_default():
+            if hvd.rank() == 1:
+                time.sleep(0.25)
+            start = time.monotonic()
+            hvd.barrier()
+            waited = time.monotonic() - start
+            if hvd.rank() == 1:
+                time.sleep(0.25)
+            return waited > 0.1, hvd.join()
+
+    assert on_ranks(wait) == [(True, 1), (False, 1)]
+
+
 def test_what_is_for_graphs_says_so_eagerly_and_what_is_no_optimizer_is_refused(on_ranks):
     def refuse():
         import horovod_cpp.tensorflow as hvd

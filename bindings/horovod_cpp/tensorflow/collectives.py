@@ -2,9 +2,10 @@
 
 Tensors, variables and what ``tf.convert_to_tensor`` takes; of any dtype that the engine has, on the
 CPU (TensorFlow copies what lies on a GPU). ``name`` pairs a call across ranks. Without one, eager
-calls of one kind are made in the same order on every rank, and those in a graph are paired by the
-order in which the graph was made, whatever scopes they are in and in whatever order TensorFlow runs
-them. Allgathers and broadcasts have Horovod's gradients, which are averages over the ranks.
+calls of one kind are made in the same order on every rank, and those in a graph are paired by their
+scopes, without the numbers of Keras' layers, and the order in which they were added to the graph, in
+whatever order TensorFlow runs them. Allgathers and broadcasts have Horovod's gradients, which are
+averages over the ranks.
 
 Raises (all of them; in a tf.function as TensorFlow's classes alone, see horovod_cpp.tensorflow.errors):
     InvalidArgumentError: a mistake on this rank.
@@ -24,7 +25,7 @@ from horovod_cpp.front_end import name_of_gradient, reduce_op
 from horovod_cpp.process_sets import numbered
 from horovod_cpp.tensorflow.compression import Compression, wire_of
 from horovod_cpp.tensorflow.errors import raising_both
-from horovod_cpp.tensorflow.library import call
+from horovod_cpp.tensorflow.library import call, scope_of_graph
 
 __all__ = [
     "allgather", "allreduce", "alltoall", "barrier", "broadcast", "broadcast_",
@@ -40,7 +41,7 @@ def _scoped(name: str | None, ignore_name_scope: bool) -> str | None:
     """Names in a graph are relative to the scope, as TensorFlow's are."""
     if name is None or ignore_name_scope or tf.executing_eagerly():
         return name
-    scope = tf.compat.v1.get_default_graph().get_name_scope()
+    scope = scope_of_graph()
     return f"{scope}/{name}" if scope else name
 
 
@@ -287,16 +288,23 @@ def _gradient_of_alltoall(node: Any, grad: Any, _: Any) -> list[Any]:
 
 @raising_both
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when all ranks of the set have called it; for eager code."""
-    call("barrier", [], None, process_set)
+    """Returns when all ranks of the set have called it; for eager code. While a graph of tf.compat.v1
+    is made, this waits at once."""
+    if tf.executing_eagerly() or tf.inside_function():
+        call("barrier", [], None, process_set)
+    else:
+        _native.barrier(process_set=process_set)
 
 
 @raising_both
 def join(process_set: ProcessSet = global_process_set) -> int:
     """This rank has no more data; returns the rank that joined last, when all have. For eager code.
 
-    Until then it takes part in what the others submit, with zeros.
+    Until then it takes part in what the others submit, with zeros. While a graph of tf.compat.v1 is
+    made, this waits at once.
     """
+    if not (tf.executing_eagerly() or tf.inside_function()):
+        return int(_native.join(process_set=process_set))
     result, = call("join", [], None, process_set)
     return int(result)
 

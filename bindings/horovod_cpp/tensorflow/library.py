@@ -1,8 +1,9 @@
 """TensorFlow's operations for collectives, and the engine behind them."""
 
-import contextlib
 import ctypes
+import functools
 import pathlib
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -55,17 +56,20 @@ def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSe
     Raises:
         UnsupportedError: while a function is traced for XLA, which cannot contain it.
     """
-    if not tf.executing_eagerly():
-        _refuse_xla(kind)
     number = process_set if isinstance(process_set, int) else number_of(process_set)
     inputs = {"tensor": tensors[0], "splits": tensors[1]} if kind == "alltoall" else {
         "tensors": tensors}
     if kind in ("barrier", "join"):
         inputs = {}
-    with _root_scope():
-        results = getattr(_operations, f"hvd_{kind}")(
-            **inputs, **attributes, tensor_name=name or "", process_set=number,
-            name=_node_name(kind, name))
+    operation = functools.partial(getattr(_operations, f"hvd_{kind}"), **inputs, **attributes,
+                                  tensor_name=name or "", process_set=number)
+    if tf.executing_eagerly():
+        results = operation()
+    else:
+        _refuse_xla(kind)
+        node = _node_name(kind, name)
+        with tf.compat.v1.name_scope(None):
+            results = operation(name=node)
     return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
@@ -92,18 +96,20 @@ def number_of(process_set: ProcessSet) -> int:
     return int(number)
 
 
-def _root_scope() -> Any:
-    """Scopes have names of Keras' layers, which have other numbers on a rank that made more models."""
-    if tf.executing_eagerly():
-        return contextlib.nullcontext()
-    return tf.compat.v1.name_scope(None)
+def scope_of_graph() -> str:
+    """The scope of what is added to the graph now, without the numbers of Keras' layers, which are other
+    ones on a rank that has made more models."""
+    scope: str = tf.compat.v1.get_default_graph().get_name_scope()
+    return re.sub("_[0-9]+(?=[/_]|$)", "", scope)
 
 
 def _node_name(kind: str, name: str | None) -> str:
     """By which nodes of graphs pair their calls across ranks. TensorFlow numbers those of one name in
     the order in which they are made; names of inputs may differ by rank, as captured tensors' do."""
-    words = "".join(letter if letter.isalnum() or letter in "_." else "_" for letter in name or "")
-    return f"{kind}.{words}" if words else kind
+    if name:
+        return f"{kind}.{re.sub('[^A-Za-z0-9_.]', '_', name)}"
+    scope = scope_of_graph()
+    return f"{scope}/{kind}" if scope else kind
 
 
 def _refuse_xla(kind: str) -> None:

@@ -1,6 +1,7 @@
 """Lists of gradients over the ranks, for what wraps tapes and optimizers."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from horovod_cpp.tensorflow.library import number_of
 def same(variable: Any) -> Any:
     """By which a variable is known: tf.Variable compares by elements in some modes."""
     return variable.ref() if hasattr(variable, "ref") else id(variable)
+
 
 # Of small gradients, calls cost more than what they carry.
 _BUCKET_BYTES = 4 << 20
@@ -99,7 +101,7 @@ class Reduction:
         buckets: list[list[int]] = []
         left = 0
         for i in reversed(shared):  # the order in which a backward pass gives gradients
-            size = (variables[i].shape.num_elements() or 0) * variables[i].dtype.base_dtype.size
+            size = math.prod(variables[i].shape) * tf.as_dtype(variables[i].dtype).base_dtype.size
             if size > left or not buckets:
                 buckets.append([])
                 left = _BUCKET_BYTES

@@ -23,6 +23,9 @@ PROCESS_S = 1     # a process that ended is named after
 HOST_S = 5        # and a host that is gone
 HVDRUN_S = 15     # and hvdrun ends: it waits for the rank that the others name, then for those that it ended
 BUSY_S = 2        # later on cores that other tests keep busy
+PEER = pathlib.Path(__file__).parents[1] / "support" / "unauthenticated_peer.py"
+PEERS_KEPT = 64   # by a rank
+PEERS_MIB = 64    # by which the memory of the job's own tensors varies
 SETTINGS = {
     "HVD_LINK_TIMEOUT_SECONDS": str(HOST_S), "HVD_FLIGHT_RECORDER_SIZE": "0", "OMP_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -176,3 +179,31 @@ def test_a_cable_that_is_out_for_two_seconds_ends_nothing(job):
     time.sleep(2)
     job.hosts("link", "b", "up")
     job.finish()
+
+
+@pytest.mark.full
+def test_unauthenticated_peers_end_nothing_and_cost_little(tmp_path):
+    with Hosts(4) as hosts:  # the fourth one has no rank
+        recorded = tmp_path / "recorded"
+        recorder = subprocess.Popen(hosts.command("on", "a", sys.executable, PEER, "record"),
+                                    stdout=recorded.open("wb"))
+        wait_for(recorded.read_bytes, b"ready\n")
+        job = Job(hosts, tmp_path, by_hand)
+        recorder.kill()
+        recorder.wait()
+        pid = job.wait_for("pid0")
+
+        def costs():
+            memory = re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+            return len(os.listdir(f"/proc/{pid}/fd")), int(memory[1]) // 1024
+
+        before, memory = costs()
+        peer = subprocess.Popen(hosts.command("on", "d", sys.executable, PEER, "come", pid, f"{hosts.name}-a", recorded),
+                                text=True, stdout=subprocess.PIPE)
+        assert re.fullmatch(r"flooding after [1-9]\d*\n", peer.stdout.readline())
+        time.sleep(3)
+        descriptors, grown = costs()
+        assert before < descriptors <= before + PEERS_KEPT and grown < memory + PEERS_MIB
+        hosts("power-off", "d")  # whose connections stay half open
+        wait_for(lambda: costs()[0] <= before, True)
+        job.finish()

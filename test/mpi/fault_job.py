@@ -2,7 +2,7 @@
 arena at once, until the file `finish` is there or the engine raises. A file of each rank says what
 came of it; then it leaves as any program does, by sys.exit.
 
-    fault_job.py FOLDER SEED [POWER]    floats of each sum, as a power of two; without it they are drawn
+    fault_job.py FOLDER SEED [POWER]    floats of one sum a step, once it runs, as a power of two; else three are drawn
 """
 
 import json
@@ -16,6 +16,8 @@ import numpy as np
 
 import horovod_cpp as hvd
 from horovod_cpp import nn
+
+RUNS = 3  # after so many steps a rank says that it runs
 
 
 def write(path, value):
@@ -41,8 +43,9 @@ def train(folder, seed, power):
         rows = draw.choice([1, 100, 100000])
         transfers = [hvd.isend(np.full(rows, rank, np.float32), after),
                      hvd.irecv(np.zeros(rows, np.float32), before)]
-        sums = [hvd.allreduce_async(np.ones(1 << (power or draw.randrange(20)), np.float32), hvd.Sum, name=f"sum{i}")
-                for i in range(3)]
+        powers = [power] if power and step >= RUNS else [draw.randrange(20) for _ in range(3)]
+        sums = [hvd.allreduce_async(np.ones(1 << each, np.float32), hvd.Sum, name=f"sum{i}")
+                for i, each in enumerate(powers)]
         if draw.random() < 0.1:
             members = sorted(draw.sample(range(size), draw.randrange(1, size + 1)))
             process_set = hvd.add_process_set(members)
@@ -56,7 +59,7 @@ def train(folder, seed, power):
         hvd.synchronize(transfers[0])
         assert (hvd.synchronize(transfers[1]) == before).all()
         step += 1
-        if step == 3:
+        if step == RUNS:
             write(folder / f"running{rank}", os.getpid())
         finish = np.array([rank == 0 and (folder / "finish").exists()], np.int32)
         if hvd.allreduce(finish, hvd.Max, name="finish")[0]:

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -268,8 +269,10 @@ int run_agent(std::span<const std::string> arguments) {
   const AgentWords words = read_words(arguments, environment);
   // Two processes: mpirun ends the one that it started with SIGTERM and SIGKILL a second later. The
   // other, in a session of its own, notices that and still gives the programs their whole grace.
+  // Where the other one is killed, the first one ends what its programs had started.
   Pipe lifeline = make_pipe();
   leave_signals_to_others();
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t pid = fork();
   if (pid < 0) throw InternalError(std::string("fork: ") + std::strerror(errno));
   if (pid == 0) {
@@ -278,8 +281,9 @@ int run_agent(std::span<const std::string> arguments) {
     return Agent(words, environment, std::move(lifeline.read_end)).run();
   }
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(-1, &status, 0) != pid) {  // what programs left is ours to reap
   }
+  if (WIFSIGNALED(status)) kill_children([](pid_t) { return true; });
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -155,6 +156,17 @@ ChildStart start_child(const ChildSpec& spec) {
   while (read(report.read_end.get(), &failure, sizeof failure) < 0 && errno == EINTR) {
   }
   return {pid, failure.error, failure.in_folder};
+}
+
+void kill_children(const std::function<bool(pid_t)>& which) {
+  const std::string children = "/proc/self/task/" + std::to_string(getpid()) + "/children";
+  for (bool found = true; found;) {  // their own children become ours
+    found = false;
+    std::ifstream list(children);
+    for (pid_t pid = 0; list >> pid;) {
+      found |= which(pid) && kill(pid, SIGKILL) == 0 && waitpid(pid, nullptr, 0) == pid;
+    }
+  }
 }
 
 UniqueFd watch_signals() {
@@ -305,16 +317,9 @@ void RootProcesses::enforce_end(TimePoint now) {
 }
 
 void RootProcesses::kill_orphans() const {
-  const std::string children = "/proc/self/task/" + std::to_string(getpid()) + "/children";
-  for (bool found = true; found;) {  // their own children become ours
-    found = false;
-    std::ifstream list(children);
-    for (pid_t pid = 0; list >> pid;) {
-      if (std::find(sessions_.begin(), sessions_.end(), getsid(pid)) == sessions_.end()) continue;
-      if (kill(pid, SIGKILL) != 0 || waitpid(pid, nullptr, 0) != pid) continue;
-      found = true;
-    }
-  }
+  kill_children([this](pid_t pid) {
+    return std::find(sessions_.begin(), sessions_.end(), getsid(pid)) != sessions_.end();
+  });
 }
 
 }  // namespace hvd::runner

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct ChildStart {
 
 // Starts a program in a session and process group of its own, with default signal handling.
 ChildStart start_child(const ChildSpec& spec);
+
+// Kills the children of this process, a subreaper, for which `which` holds, until none is left.
+void kill_children(const std::function<bool(pid_t)>& which);
 
 // Blocks the signals that `read_signal` returns: SIGCHLD, and of those that a program can handle
 // all that this process does not ignore, except what a fault of its own raises and what the

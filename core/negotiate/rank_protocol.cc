@@ -121,7 +121,12 @@ void RankProtocol::receive_decision(std::span<const std::byte> message, ByteRead
 void RankProtocol::receive_abort(ByteReader& in) {
   const auto notice = deserialize<AbortNotice>(in);
   in.expect_end();
-  if (!stopping_.stopped()) abort(notice);
+  if (stopping_.stopped()) return;
+  // Who is lost to one rank may be there, with nobody else to hear of it from.
+  if (root() && notice.lost > 0 && notice.lost < tree_.size) {
+    messages_.send(notice.lost, MessageKind::kAbortBroadcast, notice);
+  }
+  abort(notice);
 }
 
 void RankProtocol::receive_probe(Rank from, ByteReader& in) {

@@ -160,6 +160,19 @@ def test_a_rank_that_is_killed_in_the_middle_of_64_mib_is_named(tmp_path):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("direction", [[], ["oneway"]])
+def test_hosts_that_only_do_not_reach_each_other_are_named(tmp_path, direction):
+    with Hosts(3) as hosts:
+        job = Job(hosts, tmp_path, by_hand)
+        hosts("cut", "b", "c", *direction)
+        since = time.monotonic()
+        for rank in range(len(HOST_OF)):
+            told = job.wait_for(f"told{rank}", 2 * HOST_S + 10)
+            assert re.search(rf"\brank [23] on host {hosts.name}-[bc]\b", told["text"]), (rank, told)
+            assert told["at"] - since < HOST_S + BUSY_S, (rank, told, since)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("percent", [1, 5])
 def test_lost_packets_end_nothing(job, percent):
     job.hosts("loss", "b", percent)

@@ -211,6 +211,17 @@ TEST_F(RankProtocolTest, AfterTheEndSubmittingThrowsTheReason) {
   EXPECT_THROW(cluster.rank(0).submit(0, gradient("w")), AbortedError);
 }
 
+TEST_F(RankProtocolTest, WhoIsLostToOneRankAloneHearsOfTheEndToo) {
+  LockStepCluster cluster(trees_of({0, 0, 0}), {});
+  cluster.rank(2).peer_lost(1, {StatusCode::kTransport, "the cable to rank 1 is cut"});
+  cluster.flush(2);
+  cluster.settle(random_);
+  for (Rank r = 0; r < 3; ++r) {
+    ASSERT_TRUE(cluster.stopped(r)) << r;
+    EXPECT_THAT(cluster.stopped(r)->why.message(), HasSubstr("the cable to rank 1")) << r;
+  }
+}
+
 TEST_F(RankProtocolTest, MessagesOfAnotherEpochAreDropped) {
   RankProtocol rank(trees_of({0, 0})[1], {}, 7);
   Decision decision;

@@ -61,7 +61,7 @@ def target_rows(medians):
                    "ratio", [(f"{STRATEGY}, no fit()", medians["mwms", model])])
 
     small, _, large = SIZES
-    return [call(small, "graph", 60, "ours"), call(large, "inside", 1.3, "ratio"), step("mlp", 1.4),
+    return [call(small, "inside", 60, "ours"), call(large, "inside", 1.3, "ratio"), step("mlp", 1.4),
             row(f"{NAMES['mlp']}: step of one rank", "ms", medians["one", "mlp"],
                 medians["one", "mlp/plain"], 1.02, "the same process without DistributedOptimizer", "ratio")]
 

@@ -22,7 +22,7 @@ def test_every_target_has_a_row_with_what_was_measured():
         medians["mwms", f"allreduce/{size}/graph"] = 1.0
     rows = keras_fit.target_rows(medians)
     assert [row["what"] for row in rows] == [
-        "allreduce of 1 KiB, tf.function", "allreduce of 64 MiB, inside a tf.function",
+        "allreduce of 1 KiB, inside a tf.function", "allreduce of 64 MiB, inside a tf.function",
         "Keras MLP 784-256-256-10, batch 64: step of 2 ranks", "Keras MLP 784-256-256-10, batch 64: step of one rank"]
     assert all(row["met"] for row in rows)
     assert [row["target"] for row in rows] == [60, "ratio 1.3", "ratio 1.4", "ratio 1.02"]

@@ -8,8 +8,8 @@ from horovod_cpp.tensorflow.reduction import Reduction as _Reduction
 
 
 class Reduction:
-    """In a graph, which ``model.fit`` makes of a step, each gradient is reduced as soon as it is
-    there."""
+    """In a graph, which ``model.fit`` makes of a step, gradients are reduced in buckets of some
+    MiB, each as soon as it is there."""
 
     def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any],
                  overlap: bool) -> None:

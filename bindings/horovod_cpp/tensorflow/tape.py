@@ -58,7 +58,7 @@ def DistributedGradientTape(
         gradient_predivide_factor: part of the averaging's division that is made before the sum.
         num_groups: the older way to say ``groups``.
         groups: how many calls reduce all gradients together, or lists of variables, a call each. By
-            default each gradient is reduced as soon as it is there, eagerly all in one call.
+            default in buckets of 4 MiB, each as soon as it is there; eagerly all in one call.
         process_set: whose ranks call this; on others nothing is reduced.
         scale_local_gradients: those of register_local_source() are divided by the number of ranks.
 

@@ -26,15 +26,17 @@ compile() {
   exit 1
 }
 
-# show_progress   of Ninja, for each twentieth of the steps
+# show_progress   of Ninja, for each twentieth of the steps. Not by awk: Debian's reads blocks of lines.
 show_progress() {
-  awk -F'[][ /]' '/^ *\[[0-9]+\/[0-9]+ [0-9.]+ s\]/ {
-    sub(/^ */, "")
-    if (int(20 * $2 / $3) == shown) next
-    shown = int(20 * $2 / $3)
-    printf "%4d of %d compiled, about %d s left\n", $2, $3, $4 * ($3 - $2) / $2
-    fflush()
-  }'
+  local line ended all twentieth shown=0
+  while IFS= read -r line; do
+    [[ $line =~ ^\ *\[([0-9]+)/([0-9]+)\ ([0-9]+)\.?[0-9]*\ s\] ]] || continue
+    ended=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+    twentieth=$((20 * ended / all))
+    ((twentieth != shown)) || continue
+    shown=$twentieth
+    printf '%4d of %d compiled, about %d s left\n' "$ended" "$all" $((BASH_REMATCH[3] * (all - ended) / ended))
+  done
 }
 
 # train NAME COMMAND...   runs a training, shows it, and checks what it says
@@ -82,6 +84,7 @@ train "Python" hvdrun -np 2 python examples/train_digits.py
 say "done"
 printf '%s\n' "${summary[@]}" ""
 cat <<'NEXT'
-Next: README.md has a PyTorch and a C++ program to start from; `. build/venv/bin/activate` puts
-hvdrun and the package into your shell, and `python -m horovod_cpp.doctor` checks this machine.
+Next: `. build/venv/bin/activate` puts hvdrun and the package into your shell. README.md has programs
+to start from: one in PyTorch, which `pip install torch` installs beside the package, and one in C++.
+`python -m horovod_cpp.doctor` checks this machine.
 NEXT

@@ -201,10 +201,12 @@ run_torch() {
     --dist worksteal --junitxml="$results/$1.xml"
 }
 
-# run_frameworks ENVIRONMENT SUFFIX   TensorFlow, Keras and the newest PyTorch
+# run_frameworks ENVIRONMENT SUFFIX   TensorFlow, Keras and the newest PyTorch. Of the first two, ranks
+# spend much of the time on imports, and one core each.
 run_frameworks() {
-  step "tensorflow$2" run_pytest "tensorflow$2" "$1" test/tensorflow
+  begin 0 "tensorflow$2" run_pytest "tensorflow$2" "$1" test/tensorflow
   step "keras$2" run_pytest "keras$2" "$1" test/keras
+  await "tensorflow$2"
   step "torch-newest$2" run_torch "torch-newest$2" "$1"
 }
 

@@ -114,7 +114,7 @@ def _library(name: str, least: tuple[int, ...]) -> Finding:
 def _torch() -> Finding:
     version = _version("torch")
     if version is None:
-        return ok("torch", "not installed; nothing but torch programs needs it")
+        return ok("torch", "not installed; programs that use it need `pip install torch`")
     # In a program of its own: it is large, and one that was built for another NumPy may crash.
     output = capture([sys.executable, "-c", _TORCH_AND_NUMPY], _TORCH_SECONDS)
     if output.code == 0:

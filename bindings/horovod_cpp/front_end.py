@@ -1,5 +1,6 @@
 """What the front ends of other frameworks share."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from horovod_cpp import (
@@ -100,6 +101,12 @@ def reduce_op(op: ReduceOp | str | None, average: bool | None = None) -> ReduceO
     except ValueError:
         raise _native.InvalidArgumentError(f"op={op!r} is not a reduction (Average, Sum, Adasum, "
                                            "Min, Max, Product, BitAnd, BitOr)") from None
+
+
+def without_numbers(path: str) -> str:
+    """A name of Keras' layers without the numbers that it adds, which are other ones on a rank that has
+    made more models."""
+    return re.sub("_[0-9]+(?=[/_]|$)", "", path)
 
 
 def name_of_gradient(name: str | None) -> str | None:

@@ -9,7 +9,7 @@ import keras
 from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
 from horovod_cpp.front_end import reduce_op
-from horovod_cpp.keras.variables import named
+from horovod_cpp.keras.variables import backend, named
 from horovod_cpp.short_traceback import short_traceback
 
 _Groups = int | Sequence[Sequence[Any]] | None
@@ -26,12 +26,8 @@ def _refuse(text: str) -> Any:
 
 def _reduction() -> Any:
     """The class that reduces gradients of Keras' backend."""
-    backend = keras.backend.backend()
-    if backend not in ("tensorflow", "torch"):
-        raise _native.UnsupportedError(
-            f"DistributedOptimizer: gradients of Keras' backend {backend!r} cannot be reduced yet; set "
-            "KERAS_BACKEND to tensorflow or torch")
-    return importlib.import_module(f"horovod_cpp.keras.{backend}_reduction").Reduction
+    module = f"horovod_cpp.keras.{backend('DistributedOptimizer')}_reduction"
+    return importlib.import_module(module).Reduction
 
 
 class _Wrapping:

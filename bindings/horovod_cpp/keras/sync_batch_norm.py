@@ -9,6 +9,7 @@ from keras import ops
 
 from horovod_cpp import _native
 from horovod_cpp._native import Sum, global_process_set
+from horovod_cpp.keras.variables import backend
 
 
 @keras.saving.register_keras_serializable("horovod_cpp")
@@ -60,9 +61,4 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[m
 
 def _collectives() -> Any:
     """The front end of the tensors of Keras' backend."""
-    backend = keras.backend.backend()
-    if backend not in ("tensorflow", "torch"):
-        raise _native.UnsupportedError(
-            f"SyncBatchNormalization: tensors of Keras' backend {backend!r} cannot be reduced yet; set "
-            "KERAS_BACKEND to tensorflow or torch")
-    return importlib.import_module(f"horovod_cpp.{backend}")
+    return importlib.import_module(f"horovod_cpp.{backend('SyncBatchNormalization')}")

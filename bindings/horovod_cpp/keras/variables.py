@@ -1,6 +1,5 @@
 """What ranks share before they train."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -8,13 +7,28 @@ import keras
 
 from horovod_cpp import _native, from_numpy
 from horovod_cpp._native import ProcessSet, global_process_set
+from horovod_cpp.front_end import without_numbers
 from horovod_cpp.short_traceback import short_traceback
+
+
+def backend(what: str) -> str:
+    """Keras' one.
+
+    Raises:
+        UnsupportedError: ``what`` has no tensors of it.
+    """
+    name: str = keras.backend.backend()
+    if name not in ("tensorflow", "torch"):
+        raise _native.UnsupportedError(
+            f"{what}: tensors of Keras' backend {name!r} cannot be reduced yet; set KERAS_BACKEND to "
+            "tensorflow or torch")
+    return name
 
 
 def named(variables: Sequence[Any]) -> list[tuple[str, Any]]:
     """With names that all ranks have for them, also a rank that has made more models than others:
-    without the numbers that Keras adds to names, and with places instead."""
-    return [(f"{place}.{re.sub(r'_[0-9]+(?=[/_]|$)', '', variable.path)}", variable)
+    with places instead of the numbers that Keras adds to names."""
+    return [(f"{place}.{without_numbers(variable.path)}", variable)
             for place, variable in enumerate(variables)]
 
 

@@ -11,6 +11,7 @@ from tensorflow.python.framework import auto_control_deps
 
 from horovod_cpp import _native, call_site
 from horovod_cpp._native import ProcessSet
+from horovod_cpp.front_end import without_numbers
 
 _OLDEST = (2, 13)
 # The order of the others among all that has effects is the program's.
@@ -97,10 +98,8 @@ def number_of(process_set: ProcessSet) -> int:
 
 
 def scope_of_graph() -> str:
-    """The scope of what is added to the graph now, without the numbers of Keras' layers, which are other
-    ones on a rank that has made more models."""
-    scope: str = tf.compat.v1.get_default_graph().get_name_scope()
-    return re.sub("_[0-9]+(?=[/_]|$)", "", scope)
+    """The scope of what is added to the graph now, which is the same on all ranks."""
+    return without_numbers(tf.compat.v1.get_default_graph().get_name_scope())
 
 
 def _node_name(kind: str, name: str | None) -> str:

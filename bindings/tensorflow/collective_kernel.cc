@@ -2,15 +2,18 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "bindings/native/distributed/collective_table.h"
 #include "core/base/collective_kind.h"
 #include "core/base/dtype.h"
 #include "core/base/status.h"
@@ -23,7 +26,7 @@ using python::TableResult;
 using python::TableTensor;
 using Done = std::function<void()>;
 
-std::atomic<const python::CollectiveTable*> used_table{nullptr};
+std::atomic<const python::CollectiveTable*> used_table{nullptr};  // until Python hands it over
 
 // The attributes of one operation in a graph, or of all alike that are called eagerly.
 struct Kernel {
@@ -43,42 +46,34 @@ struct Execution {
 constexpr std::array<int, kDTypeCount> kTypes = {4, 3, 9, 19, 14, 1, 2, 6, 17, 5, 10, 8, 18};
 
 int dtype_of(int type) {
-  for (std::size_t i = 0; i < kTypes.size(); ++i) {
-    if (kTypes[i] == type) return static_cast<int>(i);
-  }
-  return -1;
+  const auto* const found = std::ranges::find(kTypes, type);
+  return found == kTypes.end() ? -1 : static_cast<int>(found - kTypes.begin());
 }
 
-// Python finds our exception by the code, see errors.py.
-Code code_of(StatusCode code) {
-  switch (code) {
-    case StatusCode::kInvalidArgument:
-      return Code::kInvalidArgument;
-    case StatusCode::kMismatch:
-      return Code::kFailedPrecondition;
-    case StatusCode::kStalled:
-      return Code::kDeadlineExceeded;
-    case StatusCode::kTransport:  // not "unavailable", of which a tf.function makes "internal"
-      return Code::kAborted;
-    case StatusCode::kAborted:
-      return Code::kCancelled;
-    case StatusCode::kUnsupported:
-      return Code::kUnimplemented;
-    default:
-      return Code::kInternal;
-  }
-}
+struct ErrorClass {
+  StatusCode status;
+  Code code;  // by which Python finds our exception, see errors.py
+  // What may be retried in a new job says so, as Horovod's errors do.
+  const char* prefix = "";
+};
+constexpr std::array<ErrorClass, 6> kErrors = {{
+    {StatusCode::kInvalidArgument, Code::kInvalidArgument},
+    {StatusCode::kMismatch, Code::kFailedPrecondition},
+    {StatusCode::kUnsupported, Code::kUnimplemented},
+    {StatusCode::kStalled, Code::kDeadlineExceeded, "HorovodInternalError: "},
+    // Not "unavailable", of which a tf.function makes "internal".
+    {StatusCode::kTransport, Code::kAborted, "HorovodInternalError: "},
+    {StatusCode::kAborted, Code::kCancelled, "HorovodInternalError: "},
+}};
 
-// What may be retried in a new job says so, as Horovod's errors do.
-std::string message_of(StatusCode code, const std::string& message) {
-  const bool job_ended = code == StatusCode::kStalled || code == StatusCode::kTransport ||
-                         code == StatusCode::kAborted;
-  return job_ended ? "HorovodInternalError: " + message : message;
-}
-
-void fail(TF_OpKernelContext* context, Code code, const std::string& message) {
+void fail(TF_OpKernelContext* context, StatusCode code, const std::string& message) {
   StatusOfTensorFlow status;
-  status.set(code, message);
+  const auto* const found = std::ranges::find(kErrors, code, &ErrorClass::status);
+  if (found == kErrors.end()) {
+    status.set(Code::kInternal, message);
+  } else {
+    status.set(found->code, found->prefix + message);
+  }
   tf().OpKernelContext_Failure(context, status);
 }
 
@@ -153,10 +148,6 @@ std::string name_in_loop(const std::string& name, TF_OpKernelContext* context) {
   return iteration == 0 ? name : name + ".iteration" + std::to_string(iteration);
 }
 
-void drop_input(void* tensor) {
-  tf().DeleteTensor(static_cast<TF_Tensor*>(tensor));
-}
-
 // What an execution reads: owns the tensors until release().
 struct Inputs {
   explicit Inputs(TF_OpKernelContext* context) {
@@ -176,14 +167,14 @@ struct Inputs {
     for (const TableTensor& each : tensors) each.drop(each.owner);
   }
   void add(TF_Tensor* tensor) {
-    std::vector<std::int64_t>& shape =
-        *shapes.emplace_back(std::make_unique<std::vector<std::int64_t>>());
+    std::vector<std::int64_t>& shape = shapes.emplace_back();
     for (int axis = 0; axis < tf().NumDims(tensor); ++axis) {
       shape.push_back(tf().Dim(tensor, axis));
     }
     const int type = tf().TensorType(tensor);
+    const auto drop = [](void* owner) { tf().DeleteTensor(static_cast<TF_Tensor*>(owner)); };
     tensors.push_back({tf().TensorData(tensor), tf().TensorByteSize(tensor), shape.data(),
-                       shape.size(), dtype_of(type), tensor, &drop_input});
+                       shape.size(), dtype_of(type), tensor, drop});
     if (dtype_of(type) < 0) {
       error =
           "the ranks cannot communicate tensors of TensorFlow's data type " + std::to_string(type);
@@ -204,7 +195,7 @@ struct Inputs {
     return splits;
   }
 
-  std::vector<std::unique_ptr<std::vector<std::int64_t>>> shapes;
+  std::deque<std::vector<std::int64_t>> shapes;  // which stay where they are
   std::vector<TableTensor> tensors;
   std::string error;
 };
@@ -227,9 +218,7 @@ void set_output(TF_OpKernelContext* context, int index, const TableTensor& resul
 void finish(void* context, const TableResult& result) {
   const std::unique_ptr<Execution> execution(static_cast<Execution*>(context));
   const auto code = static_cast<StatusCode>(result.status);
-  if (code != StatusCode::kOk) {
-    fail(execution->context, code_of(code), message_of(code, result.message));
-  }
+  if (code != StatusCode::kOk) fail(execution->context, code, result.message);
   for (std::size_t i = 0; i < result.count; ++i) {
     set_output(execution->context, static_cast<int>(i), result.tensors[i]);
   }
@@ -237,10 +226,6 @@ void finish(void* context, const TableResult& result) {
 }
 
 }  // namespace
-
-void use_table(const python::CollectiveTable* table) {
-  used_table = table;
-}
 
 void* create_kernel(TF_OpKernelConstruction* construction) {
   auto kernel = std::make_unique<Kernel>();
@@ -259,7 +244,7 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
   const auto& kernel = *static_cast<const Kernel*>(kernel_of_tf);
   auto execution = std::make_unique<Execution>(Execution{context, {}});
   if (!take(done, execution->done)) {
-    fail(context, Code::kUnimplemented,
+    fail(context, StatusCode::kUnsupported,
          "this version of TensorFlow is not supported yet: it ends "
          "asynchronous operations in a way that horovod_cpp does not know");
     (*reinterpret_cast<Done*>(done))();
@@ -272,7 +257,7 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
   }
   const python::CollectiveTable* const table = used_table;
   if (!inputs.error.empty() || table == nullptr) {
-    fail(context, Code::kInvalidArgument,
+    fail(context, StatusCode::kInvalidArgument,
          table == nullptr ? "import horovod_cpp.tensorflow first" : inputs.error);
     execution->done();
     return;
@@ -292,6 +277,14 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
                           .input_count = inputs.tensors.size()};
   const std::vector<TableTensor> given = std::exchange(inputs.tensors, {});  // the table drops them
   table->start(call, &finish, execution.release());
+}
+
+// Hands over the table; false if it is of another version of this package.
+extern "C" __attribute__((visibility("default"))) bool hvd_tensorflow_connect(
+    const python::CollectiveTable* table) {
+  if (table->version != python::kCollectiveTableVersion) return false;
+  used_table = table;
+  return true;
 }
 
 }  // namespace hvd::tensorflow

@@ -12,8 +12,6 @@ namespace hvd::tensorflow {
 struct TF_Status;
 struct TF_Tensor;
 struct TF_OpDefinitionBuilder;
-struct TF_ShapeHandle;
-struct TF_ShapeInferenceContext;
 struct TF_KernelBuilder;
 struct TF_OpKernelConstruction;
 struct TF_OpKernelContext;
@@ -35,64 +33,47 @@ enum class Code : int {
   kInternal = 13,
 };
 
-using ShapeFunction = void (*)(TF_ShapeInferenceContext*, TF_Status*);
 using Create = void* (*)(TF_OpKernelConstruction*);
 using ComputeAsync = void (*)(void*, TF_OpKernelContext*, TF_AsyncOpKernelDoneCallback*);
 using Delete = void (*)(void*);
 using Deallocator = void (*)(void* data, std::size_t bytes, void* arg);
 
 // X(result, name without TF_, arguments)
-#define HVD_TENSORFLOW_FUNCTIONS(X)                                                               \
-  X(TF_Status*, NewStatus, ())                                                                    \
-  X(void, DeleteStatus, (TF_Status*))                                                             \
-  X(void, SetStatus, (TF_Status*, int code, const char*))                                         \
-  X(int, GetCode, (const TF_Status*))                                                             \
-  X(const char*, Message, (const TF_Status*))                                                     \
-  X(TF_Tensor*, NewTensor,                                                                        \
-    (int, const std::int64_t*, int, void*, std::size_t, Deallocator, void*))                      \
-  X(void, DeleteTensor, (TF_Tensor*))                                                             \
-  X(int, TensorType, (const TF_Tensor*))                                                          \
-  X(int, NumDims, (const TF_Tensor*))                                                             \
-  X(std::int64_t, Dim, (const TF_Tensor*, int))                                                   \
-  X(void*, TensorData, (const TF_Tensor*))                                                        \
-  X(std::size_t, TensorByteSize, (const TF_Tensor*))                                              \
-  X(TF_OpDefinitionBuilder*, NewOpDefinitionBuilder, (const char*))                               \
-  X(void, RegisterOpDefinition, (TF_OpDefinitionBuilder*, TF_Status*))                            \
-  X(void, OpDefinitionBuilderAddAttr, (TF_OpDefinitionBuilder*, const char*))                     \
-  X(void, OpDefinitionBuilderAddInput, (TF_OpDefinitionBuilder*, const char*))                    \
-  X(void, OpDefinitionBuilderAddOutput, (TF_OpDefinitionBuilder*, const char*))                   \
-  X(void, OpDefinitionBuilderSetIsStateful, (TF_OpDefinitionBuilder*, bool))                      \
-  X(void, OpDefinitionBuilderSetShapeInferenceFunction, (TF_OpDefinitionBuilder*, ShapeFunction)) \
-  X(std::int64_t, ShapeInferenceContextNumInputs, (TF_ShapeInferenceContext*))                    \
-  X(TF_ShapeHandle*, NewShapeHandle, ())                                                          \
-  X(void, DeleteShapeHandle, (TF_ShapeHandle*))                                                   \
-  X(void, ShapeInferenceContextGetInput,                                                          \
-    (TF_ShapeInferenceContext*, int, TF_ShapeHandle*, TF_Status*))                                \
-  X(void, ShapeInferenceContextSetOutput,                                                         \
-    (TF_ShapeInferenceContext*, int, TF_ShapeHandle*, TF_Status*))                                \
-  X(TF_ShapeHandle*, ShapeInferenceContextScalar, (TF_ShapeInferenceContext*))                    \
-  X(TF_ShapeHandle*, ShapeInferenceContextVectorFromSize,                                         \
-    (TF_ShapeInferenceContext*, std::size_t))                                                     \
-  X(void, ShapeInferenceContextSubshape,                                                          \
-    (TF_ShapeInferenceContext*, TF_ShapeHandle*, std::int64_t, std::int64_t, TF_ShapeHandle*,     \
-     TF_Status*))                                                                                 \
-  X(void, ShapeInferenceContextConcatenateShapes,                                                 \
-    (TF_ShapeInferenceContext*, TF_ShapeHandle*, TF_ShapeHandle*, TF_ShapeHandle*, TF_Status*))   \
-  X(TF_KernelBuilder*, NewAsyncKernelBuilder,                                                     \
-    (const char*, const char*, Create, ComputeAsync, Delete))                                     \
-  X(void, RegisterKernelBuilder, (const char*, TF_KernelBuilder*, TF_Status*))                    \
-  X(void, OpKernelConstruction_Failure, (TF_OpKernelConstruction*, TF_Status*))                   \
-  X(TF_StringView, OpKernelConstruction_GetName, (TF_OpKernelConstruction*))                      \
-  X(void, OpKernelConstruction_GetAttrSize,                                                       \
-    (TF_OpKernelConstruction*, const char*, std::int32_t*, std::int32_t*, TF_Status*))            \
-  X(void, OpKernelConstruction_GetAttrInt64,                                                      \
-    (TF_OpKernelConstruction*, const char*, std::int64_t*, TF_Status*))                           \
-  X(void, OpKernelConstruction_GetAttrString,                                                     \
-    (TF_OpKernelConstruction*, const char*, char*, std::size_t, TF_Status*))                      \
-  X(int, NumInputs, (TF_OpKernelContext*))                                                        \
-  X(void, GetInput, (TF_OpKernelContext*, int, TF_Tensor**, TF_Status*))                          \
-  X(int, ExpectedOutputDataType, (TF_OpKernelContext*, int))                                      \
-  X(void, SetOutput, (TF_OpKernelContext*, int, const TF_Tensor*, TF_Status*))                    \
+#define HVD_TENSORFLOW_FUNCTIONS(X)                                                    \
+  X(TF_Status*, NewStatus, ())                                                         \
+  X(void, DeleteStatus, (TF_Status*))                                                  \
+  X(void, SetStatus, (TF_Status*, int code, const char*))                              \
+  X(int, GetCode, (const TF_Status*))                                                  \
+  X(const char*, Message, (const TF_Status*))                                          \
+  X(TF_Tensor*, NewTensor,                                                             \
+    (int, const std::int64_t*, int, void*, std::size_t, Deallocator, void*))           \
+  X(void, DeleteTensor, (TF_Tensor*))                                                  \
+  X(int, TensorType, (const TF_Tensor*))                                               \
+  X(int, NumDims, (const TF_Tensor*))                                                  \
+  X(std::int64_t, Dim, (const TF_Tensor*, int))                                        \
+  X(void*, TensorData, (const TF_Tensor*))                                             \
+  X(std::size_t, TensorByteSize, (const TF_Tensor*))                                   \
+  X(TF_OpDefinitionBuilder*, NewOpDefinitionBuilder, (const char*))                    \
+  X(void, RegisterOpDefinition, (TF_OpDefinitionBuilder*, TF_Status*))                 \
+  X(void, OpDefinitionBuilderAddAttr, (TF_OpDefinitionBuilder*, const char*))          \
+  X(void, OpDefinitionBuilderAddInput, (TF_OpDefinitionBuilder*, const char*))         \
+  X(void, OpDefinitionBuilderAddOutput, (TF_OpDefinitionBuilder*, const char*))        \
+  X(void, OpDefinitionBuilderSetIsStateful, (TF_OpDefinitionBuilder*, bool))           \
+  X(TF_KernelBuilder*, NewAsyncKernelBuilder,                                          \
+    (const char*, const char*, Create, ComputeAsync, Delete))                          \
+  X(void, RegisterKernelBuilder, (const char*, TF_KernelBuilder*, TF_Status*))         \
+  X(void, OpKernelConstruction_Failure, (TF_OpKernelConstruction*, TF_Status*))        \
+  X(TF_StringView, OpKernelConstruction_GetName, (TF_OpKernelConstruction*))           \
+  X(void, OpKernelConstruction_GetAttrSize,                                            \
+    (TF_OpKernelConstruction*, const char*, std::int32_t*, std::int32_t*, TF_Status*)) \
+  X(void, OpKernelConstruction_GetAttrInt64,                                           \
+    (TF_OpKernelConstruction*, const char*, std::int64_t*, TF_Status*))                \
+  X(void, OpKernelConstruction_GetAttrString,                                          \
+    (TF_OpKernelConstruction*, const char*, char*, std::size_t, TF_Status*))           \
+  X(int, NumInputs, (TF_OpKernelContext*))                                             \
+  X(void, GetInput, (TF_OpKernelContext*, int, TF_Tensor**, TF_Status*))               \
+  X(int, ExpectedOutputDataType, (TF_OpKernelContext*, int))                           \
+  X(void, SetOutput, (TF_OpKernelContext*, int, const TF_Tensor*, TF_Status*))         \
   X(void, OpKernelContext_Failure, (TF_OpKernelContext*, TF_Status*))
 
 // TF_NewStatus() is called as tf().NewStatus().

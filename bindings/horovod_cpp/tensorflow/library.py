@@ -71,13 +71,27 @@ def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSe
         node = _node_name(kind, name)
         with tf.compat.v1.name_scope(None):
             results = operation(name=node)
-    return list(results) if isinstance(results, (list, tuple)) else [results]
+    results = list(results) if isinstance(results, (list, tuple)) else [results]
+    for result, shape in zip(results, _shapes(kind, tensors)):
+        result.set_shape(shape)
+    return results
+
+
+def _shapes(kind: str, tensors: list[Any]) -> list[Any]:
+    """Those of the results, as far as they do not depend on other ranks."""
+    if kind == "join":
+        return [[]]
+    if kind in ("allreduce", "broadcast"):
+        return [each.shape for each in tensors]
+    return [tf.TensorShape([None]).concatenate(each.shape[1:]) for each in tensors]
 
 
 def ask(query: str, process_set: int = 0, name: str | None = None) -> Any:
     """The operation that tells one of _QUERIES when it runs: an int32 scalar."""
-    return _operations.hvd_query(kind=_FIRST_QUERY + _QUERIES.index(query), process_set=process_set,
-                                 name=name or query)
+    answer = _operations.hvd_query(kind=_FIRST_QUERY + _QUERIES.index(query), process_set=process_set,
+                                   name=name or query)
+    answer.set_shape([])
+    return answer
 
 
 def number_of(process_set: ProcessSet) -> int:

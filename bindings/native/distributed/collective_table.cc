@@ -31,32 +31,19 @@ std::vector<Tensor> tensors_of(const TableCall& call) {
   return tensors;
 }
 
-Compression compression_of(int wire) {
-  switch (static_cast<WireFormat>(wire)) {
-    case WireFormat::kNone:
-      return Compression::none();
-    case WireFormat::kF16:
-      return Compression::fp16();
-    case WireFormat::kBF16:
-      return Compression::bf16();
-    case WireFormat::kInt8:
-      return Compression::int8();
-  }
-  throw InternalError("the table of collectives has no wire format " + std::to_string(wire));
-}
-
 std::shared_ptr<CallInFlight> start_call(const TableCall& call, const std::vector<Tensor>& tensors,
                                          const ProcessSet& set) {
   const auto op = static_cast<ReduceOp>(call.op);
   const CollectiveOptions options{call.name, set};
   switch (static_cast<CollectiveKind>(call.kind)) {
     case CollectiveKind::kAllreduce:
-      return grouped_allreduce_async(tensors, {.op = op,
-                                               .name = call.name,
-                                               .prescale_factor = call.prescale,
-                                               .postscale_factor = call.postscale,
-                                               .compression = compression_of(call.wire),
-                                               .process_set = set})
+      return grouped_allreduce_async(
+                 tensors, {.op = op,
+                           .name = call.name,
+                           .prescale_factor = call.prescale,
+                           .postscale_factor = call.postscale,
+                           .compression = Compression(static_cast<WireFormat>(call.wire)),
+                           .process_set = set})
           .call();
     case CollectiveKind::kReducescatter:
       return grouped_reducescatter_async(tensors,

@@ -51,6 +51,7 @@ class Compression {
   Compression() = default;  // none
   // A user's own.
   Compression(std::shared_ptr<Compressor> compressor) : compressor_(std::move(compressor)) {}
+  explicit Compression(WireFormat wire) : wire_(wire) {}
 
   static Compression none() { return {}; }
   // float32 and float64 as float16 or bfloat16, encoded while they are packed; every addition is
@@ -71,8 +72,6 @@ class Compression {
   std::string name() const;
 
  private:
-  explicit Compression(WireFormat wire) : wire_(wire) {}
-
   WireFormat wire_ = WireFormat::kNone;
   std::shared_ptr<Compressor> compressor_;
 };

@@ -47,15 +47,16 @@ def _check(what: str, objects: Iterable[Any], failure: Exception | None) -> None
             raise _native.InvalidArgumentError(f"{what}: {obj.text}")
 
 
-def _checked_root(root_rank: object) -> int:
-    """Before anything is sent: a rank that fails alone would leave the others with half a call."""
-    is_bool = isinstance(root_rank, bool) or getattr(root_rank, "dtype", None) == "bool"
+def whole_number(name: str, value: object) -> int:
+    """The value of an argument. Check it before anything is sent: a rank that fails alone would leave
+    the others with half a call."""
+    is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == "bool"
     try:
         if not is_bool:
-            return operator.index(root_rank)  # type: ignore[arg-type]
+            return operator.index(value)  # type: ignore[arg-type]
     except TypeError:  # it says "cannot be interpreted", of no argument
         pass
-    raise TypeError(f"root_rank must be an int, got {root_rank!r} ({type(root_rank).__name__})")
+    raise TypeError(f"{name} must be an int, got {value!r} ({type(value).__name__})")
 
 
 @short_traceback
@@ -80,7 +81,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: str | None = None,
             pickle ``obj``: on all ranks but the root, which gets pickle's exception.
         HorovodInternalError: the job ended.
     """
-    root_rank = _checked_root(root_rank)
+    root_rank = whole_number("root_rank", root_rank)
     is_root = _native.rank() == root_rank
     data, failure = _pickled(lambda: obj) if is_root else (b"", None)
     data = _native._broadcast_bytes(data, root_rank, name or "", process_set)

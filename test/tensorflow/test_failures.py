@@ -59,6 +59,32 @@ def test_a_mistake_of_one_rank_is_an_error_there(on_ranks):
         assert word in text
 
 
+def test_a_value_of_another_type_is_a_type_error(on_ranks):
+    def mistake():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        plain = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        variable = tf.Variable([1.0, 2.0])
+        texts = []
+        for call in (lambda: hvd.broadcast(variable, root_rank=1.5),
+                     lambda: hvd.broadcast_variables([variable], root_rank=True),
+                     lambda: hvd.broadcast_variables(variable, root_rank=0),
+                     lambda: hvd.DistributedOptimizer(plain, backward_passes_per_step=2.5),
+                     lambda: hvd.DistributedOptimizer(plain, backward_passes_per_step=True)):
+            try:
+                call()
+            except TypeError as error:
+                texts.append(str(error))
+        return texts
+
+    for texts in on_ranks(mistake):
+        for text, words in zip(texts, ("root_rank must be an int, got 1.5", "got True", "in a list",
+                                       "got 2.5", "per_step must be an int, got True"), strict=True):
+            assert words in text
+
+
 def test_reports_of_stalls_have_the_users_line(on_ranks):
     def wait():
         import threading

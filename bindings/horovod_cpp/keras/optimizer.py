@@ -10,6 +10,7 @@ from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
 from horovod_cpp.front_end import reduce_op
 from horovod_cpp.keras.variables import backend, named
+from horovod_cpp.objects import whole_number
 from horovod_cpp.short_traceback import short_traceback
 
 _Groups = int | Sequence[Sequence[Any]] | None
@@ -227,8 +228,7 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
 
 def _passes(optimizer: Any, passes: int) -> int:
     """Of an update."""
-    if isinstance(passes, bool) or not isinstance(passes, int):
-        raise TypeError(f"backward_passes_per_step must be an int, got {passes!r}")
+    passes = whole_number("backward_passes_per_step", passes)
     if passes < 1:
         _refuse(f"backward_passes_per_step={passes}; it must be at least 1")
     if passes == 1:

@@ -22,6 +22,7 @@ import tensorflow as tf
 from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
 from horovod_cpp.front_end import name_of_gradient, reduce_op
+from horovod_cpp.objects import whole_number
 from horovod_cpp.process_sets import numbered
 from horovod_cpp.tensorflow.compression import Compression, wire_of
 from horovod_cpp.tensorflow.errors import raising_both
@@ -229,18 +230,25 @@ def broadcast(tensor: Any, root_rank: int, name: str | None = None,
     and zero elsewhere.
     """
     result, = call("broadcast", _all_tensors([tensor]), _scoped(name, ignore_name_scope),
-                   process_set, root_rank=root_rank)
+                   process_set, root_rank=whole_number("root_rank", root_rank))
     return result
+
+
+def list_of(variables: Any) -> list[Any]:
+    """Raises TypeError for a variable, whose rows it would be."""
+    if hasattr(variables, "assign"):
+        raise TypeError(f"expected variables in a list, got one: {variables!r}")
+    return list(variables)
 
 
 @raising_both
 def broadcast_(variables: Sequence[Any], root_rank: int, name: str | None = None,
                process_set: ProcessSet = global_process_set) -> list[Any]:
     """Assigns the values of rank ``root_rank`` to ``variables``, which are one call; gives them."""
-    given = list(variables)
+    given = list_of(variables)
     if given:
         values = call("broadcast", [tf.convert_to_tensor(each) for each in given], name,
-                      process_set, root_rank=root_rank)
+                      process_set, root_rank=whole_number("root_rank", root_rank))
         for variable, value in zip(given, values):
             variable.assign(value)
     return given

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from horovod_cpp._native import InvalidArgumentError
+from horovod_cpp.objects import whole_number
 from horovod_cpp.tensorflow.reduction import Reduction, same
 
 
@@ -23,6 +24,7 @@ class Passes:
     """
 
     def __init__(self, per_step: int, average: bool) -> None:
+        per_step = whole_number("backward_passes_per_step", per_step)
         if per_step < 1:
             raise InvalidArgumentError(
                 f"backward_passes_per_step={per_step}; it must be at least 1")

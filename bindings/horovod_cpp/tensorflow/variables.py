@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from horovod_cpp._native import InvalidArgumentError, ProcessSet, global_process_set
-from horovod_cpp.tensorflow.collectives import broadcast, broadcast_
+from horovod_cpp.tensorflow.collectives import broadcast, broadcast_, list_of
 
 __all__ = ["BroadcastGlobalVariablesHook", "broadcast_global_variables", "broadcast_variables"]
 
@@ -25,7 +25,7 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int,
     Returns:
         In a graph of tf.compat.v1 the operation that does it; otherwise None, when it is done.
     """
-    given = list(variables)
+    given = list_of(variables)
     if tf.executing_eagerly() or tf.inside_function():
         broadcast_(given, root_rank, None, process_set)
         return None

@@ -13,6 +13,7 @@ import torch
 from horovod_cpp import _native
 from horovod_cpp._native import Adasum, Average, ProcessSet, ReduceOp, global_process_set
 from horovod_cpp.front_end import reduce_op
+from horovod_cpp.objects import whole_number
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
@@ -349,11 +350,11 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
         _refuse("the optimizer is wrapped already")
     if groups is not None and num_groups:
         _refuse("groups and num_groups exclude each other; groups takes a number too")
-    if groups is None and (isinstance(num_groups, bool) or not hasattr(num_groups, "__index__")):
-        raise TypeError(f"num_groups must be an int, got {num_groups!r} ({type(num_groups).__name__})")
+    if groups is None:
+        groups = whole_number("num_groups", num_groups)
     return _wrapped(
         optimizer, parameters_of(optimizer, named_parameters),
-        num_groups if groups is None else groups, {
+        groups, {
             "compression": compressors.chosen(compression), "op": reduce_op(op),
             "backward_passes_per_step": backward_passes_per_step,
             "gradient_predivide_factor": gradient_predivide_factor,

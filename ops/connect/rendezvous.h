@@ -92,8 +92,9 @@ struct RendezvousSockets {
 // Rank 0's end: it listens, collects what the others say and answers all of them. What is wrong
 // with a rank of this job (it died; and if the job has a key, so that it is of this job for sure,
 // its number is taken or out of range, or its world has another size) ends the gathering on every
-// rank at once. Unauthenticated peers are sent away and do not matter; nor do, without a key, those
-// that do not fit: they may be of another job of this user.
+// rank at once, and for a moment on those that come then. Unauthenticated peers are sent away and
+// do not matter; nor do, without a key, those that do not fit: they may be of another job of this
+// user.
 class RendezvousServer final : public Rendezvous {
  public:
   // `key`: what the others have to know; empty = none.
@@ -117,6 +118,8 @@ class RendezvousServer final : public Rendezvous {
   };
 
   void collect(TimePoint deadline);
+  TimePoint look(TimePoint deadline);
+  void tell_late_ranks(const Status& failure, TimePoint limit);
   TimePoint next_look(TimePoint deadline) const;
   void accept(const pollfd& listening);
   void forget_unauthenticated(TimePoint now);
@@ -139,6 +142,8 @@ class RendezvousServer final : public Rendezvous {
   RendezvousSockets sockets_;
   TimePoint listen_again_ = TimePoint::min();  // the system was out of descriptors
   std::list<Client> clients_;
+  Status failure_;       // of the gathering, for ranks that come after it
+  int late_ = 0;         // ranks that have not heard of it
   std::string refused_;  // why the last one was sent away
   bool warned_ = false;  // of one that does not fit
   WaitReport report_;    // of the gathering that goes on

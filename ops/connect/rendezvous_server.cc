@@ -17,6 +17,9 @@ constexpr std::size_t kMaxUnauthenticatedPeers =
     256;  // connections that have not proven who they are
 constexpr std::chrono::seconds kUnauthenticatedLimit{5};  // for proving it
 constexpr std::chrono::milliseconds kPause{100};          // when the system is out of descriptors
+// For ranks that have not come when the gathering fails: twice as long as they wait between two
+// looks. Later they would look for nobody, until their start timeout.
+constexpr std::chrono::seconds kLateRanksLimit{1};
 
 std::string of_process(std::int64_t process) {
   return " (process " + std::to_string(process) + ")";
@@ -37,6 +40,7 @@ std::vector<std::string> RendezvousServer::all_gather(const std::string& mine, T
     collect(deadline);
   } catch (const Error& error) {
     answer(encode_gather_failure(error.status()), Clock::now() + kTellingLimit);
+    tell_late_ranks(error.status(), std::min(deadline, Clock::now() + kLateRanksLimit));
     throw;
   } catch (const std::exception&) {
     answer(encode_gather_failure(interrupted_meeting()), Clock::now() + kTellingLimit);
@@ -89,23 +93,37 @@ std::string RendezvousServer::details() const {
 
 void RendezvousServer::collect(TimePoint deadline) {
   while (!complete()) {
-    const bool listens = Clock::now() >= listen_again_;
-    std::vector<pollfd> polls = {{listens ? sockets_.local.get() : -1, POLLIN, 0}};
-    for (const TcpListener& each : sockets_.tcp) {
-      polls.push_back({listens ? each.socket.get() : -1, POLLIN, 0});
-    }
-    const std::size_t listeners = polls.size();
-    for (const Client& client : clients_) polls.push_back(client.channel.wanted());
-    wait_for(polls, next_look(deadline));
-    // Unauthenticated peers can always say something: the deadline must not depend on there being
-    // silence.
-    const TimePoint now = Clock::now();
-    for (Client& client : clients_) serve(client);
-    forget_unauthenticated(now);
-    for (std::size_t i = 0; i < listeners; ++i) accept(polls[i]);
+    const TimePoint now = look(deadline);
     if (complete()) return;
     if (now >= deadline) who_is_missing().throw_if_error();
     report_.tell(now, [this] { return progress(); });
+  }
+}
+
+// Does what can be done by the deadline, once. Unauthenticated peers can always say something: the
+// deadline must not depend on there being silence, and so this returns when it looked.
+TimePoint RendezvousServer::look(TimePoint deadline) {
+  const bool listens = Clock::now() >= listen_again_;
+  std::vector<pollfd> polls = {{listens ? sockets_.local.get() : -1, POLLIN, 0}};
+  for (const TcpListener& each : sockets_.tcp) {
+    polls.push_back({listens ? each.socket.get() : -1, POLLIN, 0});
+  }
+  const std::size_t listeners = polls.size();
+  for (const Client& client : clients_) polls.push_back(client.channel.wanted());
+  wait_for(polls, next_look(deadline));
+  const TimePoint now = Clock::now();
+  for (Client& client : clients_) serve(client);
+  forget_unauthenticated(now);
+  for (std::size_t i = 0; i < listeners; ++i) accept(polls[i]);
+  return now;
+}
+
+void RendezvousServer::tell_late_ranks(const Status& failure, TimePoint limit) {
+  failure_ = failure;
+  late_ = meeting_.size - 1 - static_cast<int>(std::erase_if(clients_, [](const Client& client) {
+            return client.rank >= 0;
+          }));
+  while (late_ > 0 && look(limit) < limit) {
   }
 }
 
@@ -189,6 +207,12 @@ void RendezvousServer::handle(Client& client, const Frame& frame) {
 
 void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
   const Rank rank = client.channel.handshake().from();
+  if (!failure_.ok()) {
+    send_frame(client.channel, FrameType::kAnswer, encode_gather_failure(failure_));
+    client.sent_away = true;
+    --late_;
+    return;
+  }
   try {
     check_place(rank, hello);
   } catch (const Error& error) {

@@ -178,6 +178,25 @@ TEST_P(RendezvousAt, ARankThatEndsIsReportedAtOnce) {
   });
 }
 
+TEST_P(RendezvousAt, ARankThatComesJustAfterAnotherHasEndedHearsOfItAtOnce) {
+  std::atomic<bool> has_left = false;
+  run_ranks(3, [&](Rank rank) {
+    while (rank == 1 && !has_left) std::this_thread::yield();
+    // Rank 0 has noticed by then.
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const Status status = status_of([&] {
+      const auto others = attend(meeting(rank, 3), in(kPlenty));
+      if (rank != 2) others->all_gather("x", in(kPlenty));
+    });
+    if (rank == 2) {
+      has_left = true;
+      return;
+    }
+    EXPECT_EQ(status.code(), StatusCode::kTransport);
+    EXPECT_THAT(status.message(), HasSubstr("rank 2"));
+  });
+}
+
 TEST_P(RendezvousAt, AWorldOfOneWaitsForNobody) {
   EXPECT_EQ(attend(meeting(0, 1), in(kSoon))->all_gather("a", in(kSoon)),
             std::vector<std::string>{"a"});

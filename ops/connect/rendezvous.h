@@ -62,7 +62,7 @@ class RendezvousClient final : public Rendezvous {
  private:
   // False, and why_, if rank 0 is not there yet.
   bool enter(TimePoint deadline);
-  bool enter_at(const MeetingPoint& point, TimePoint deadline);
+  std::optional<Frame> greet(const MeetingPoint& point, TimePoint deadline);
   bool shake_hands(TimePoint deadline);
   std::optional<Frame> await_frame(TimePoint deadline);
 

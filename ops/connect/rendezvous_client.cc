@@ -101,13 +101,17 @@ bool RendezvousClient::enter(TimePoint deadline) {
   const Ways ways = ways_to(meeting_, key_, why_);
   std::size_t refusals = 0;
   for (const MeetingPoint& point : ways) {
+    std::optional<Frame> first;
     try {
-      if (enter_at(point, deadline)) return true;
+      first = greet(point, deadline);
     } catch (const PeerLostError& error) {
       // An address that many hosts have, a bridge's, leads to another program than rank 0.
       why_ = error.what();
       ++refusals;
     }
+    if (!first) continue;
+    if (static_cast<FrameType>(first->type) == FrameType::kWelcome) return true;
+    decode_gathered(first->payload, meeting_.size);  // which throws why the ranks do not meet
   }
   // A file may be that of a dead job, whose ports other programs have by now: rank 0 replaces it.
   const bool may_change = meeting_.point.kind == MeetingPoint::Kind::kFile;
@@ -118,12 +122,12 @@ bool RendezvousClient::enter(TimePoint deadline) {
   return false;
 }
 
-// The end of an earlier meeting may still be there and vanish with us in its queue, or never
-// answer.
-bool RendezvousClient::enter_at(const MeetingPoint& point, TimePoint deadline) {
+// What rank 0 says first, a welcome or an answer; none, and why_, if it does not. The end of an
+// earlier meeting may still be there and vanish with us in its queue, or never answer.
+std::optional<Frame> RendezvousClient::greet(const MeetingPoint& point, TimePoint deadline) {
   const TimePoint limit = std::min(deadline, Clock::now() + probe_timeout_);
   TcpDescriptor fd = connect_to(point, meeting_.network.link_timeout, limit, why_);
-  if (!fd) return false;
+  if (!fd) return std::nullopt;
   const Handshake::Terms terms{.service = HandshakeService::kRendezvous, .to = 0};
   channel_ = Channel(std::move(fd),
                      Handshake::caller(std::as_bytes(std::span(key_)), terms, meeting_.rank),
@@ -136,19 +140,19 @@ bool RendezvousClient::enter_at(const MeetingPoint& point, TimePoint deadline) {
           "; another program may have that port (torch.distributed takes MASTER_PORT): choose "
           "one with HVD_RENDEZVOUS=tcp://host:port";
     }
-    return false;
+    return std::nullopt;
   }
   channel_.allow(kLongestAnswer);
   send_frame(channel_, FrameType::kHello, encode_fields(RendezvousHello{meeting_.size, getpid()}));
-  const auto frame = await_frame(deadline);
+  auto frame = await_frame(deadline);
   if (!frame) {
     why_ = channel_.ended() ? "it closed the connection" : "rank 0 does not answer any more";
-    return false;
+    return std::nullopt;
   }
   const auto type = static_cast<FrameType>(frame->type);
-  if (type == FrameType::kAnswer) decode_gathered(frame->payload, meeting_.size);
-  if (type == FrameType::kWelcome) return true;
-  ByteReader::malformed("no welcome");
+  if (type != FrameType::kWelcome && type != FrameType::kAnswer)
+    ByteReader::malformed("no welcome");
+  return frame;
 }
 
 // False if the other end has not done its part by the deadline, or is gone. Throws PeerLostError

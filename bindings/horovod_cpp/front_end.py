@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from horovod_cpp import (
     AbortedError,
@@ -101,6 +102,26 @@ def reduce_op(op: ReduceOp | str | None, average: bool | None = None) -> ReduceO
     except ValueError:
         raise _native.InvalidArgumentError(f"op={op!r} is not a reduction (Average, Sum, Adasum, "
                                            "Min, Max, Product, BitAnd, BitOr)") from None
+
+
+def variables_of_layers(layers: Any, caller: str) -> list[Any]:
+    """The trainable variables of ``caller``'s local layers: a layer of Keras, several, or None.
+
+    Raises:
+        InvalidArgumentError: one is not a layer, or is not built.
+    """
+    given = [layers] if hasattr(layers, "trainable_variables") else layers or ()
+    variables = []
+    for layer in given:
+        if not hasattr(layer, "trainable_variables") or not hasattr(layer, "built"):
+            raise _native.InvalidArgumentError(
+                f"{caller}: local_layers has a {type(layer).__name__}, which is not a Keras layer")
+        if not layer.built:
+            raise _native.InvalidArgumentError(
+                f"{caller}: the local layer {layer.name!r} is not built, so it has no variables yet; "
+                "call model.build() before")
+        variables += layer.trainable_variables
+    return variables
 
 
 def without_numbers(path: str) -> str:

@@ -116,7 +116,7 @@ def test_a_tape_leaves_the_gradients_of_local_layers(on_ranks):
                                                   scale_local_gradients=False)
         found = [each.numpy().item() for each in tape.gradient(loss, model.trainable_variables)]
         texts = []
-        for wrong in (ones(), "layer"):
+        for wrong in (keras.layers.Dense(1, name="mine"), "layer"):
             try:
                 hvd.PartialDistributedGradientTape(tf.GradientTape(), local_layers=[wrong])
             except hvd.InvalidArgumentError as error:
@@ -125,4 +125,5 @@ def test_a_tape_leaves_the_gradients_of_local_layers(on_ranks):
 
     for rank, (found, texts) in enumerate(on_ranks(gradients)):
         assert found == [3, rank + 1]
-        assert len(texts) == 2 and all("not a Keras layer that is built" in text for text in texts)
+        unbuilt, other = texts
+        assert "the local layer 'mine' is not built" in unbuilt and "a str, which is not a Keras layer" in other

@@ -1,18 +1,12 @@
 """A tf.GradientTape whose gradients are those of all ranks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from horovod_cpp._native import (
-    Average,
-    InvalidArgumentError,
-    ProcessSet,
-    ReduceOp,
-    global_process_set,
-)
-from horovod_cpp.front_end import reduce_op
+from horovod_cpp._native import Average, ProcessSet, ReduceOp, global_process_set
+from horovod_cpp.front_end import reduce_op, variables_of_layers
 from horovod_cpp.tensorflow.compression import Compression
 from horovod_cpp.tensorflow.reduction import Reduction
 
@@ -86,14 +80,6 @@ def PartialDistributedGradientTape(gradtape: Any, *args: Any, local_layers: Any 
         InvalidArgumentError: one of ``local_layers`` is not a layer, or is not built.
     """
     tape = DistributedGradientTape(gradtape, *args, **options)
-    layers: Iterable[Any] = ([] if local_layers is None
-                             else [local_layers] if isinstance(local_layers, tf.keras.layers.Layer)
-                             else local_layers)
-    for layer in layers:
-        if not isinstance(layer, tf.keras.layers.Layer) or not layer.built:
-            raise InvalidArgumentError(
-                f"PartialDistributedGradientTape: local_layers has {layer!r}, which is not a Keras "
-                "layer that is built")
-        for variable in layer.trainable_variables:
-            tape.register_local_source(variable)
+    for variable in variables_of_layers(local_layers, "PartialDistributedGradientTape"):
+        tape.register_local_source(variable)
     return tape

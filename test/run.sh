@@ -210,6 +210,11 @@ run_frameworks() {
   step "torch-newest$2" run_torch "torch-newest$2" "$1"
 }
 
+# run_keras_2 NAME ENVIRONMENT
+run_keras_2() {
+  run_pytest "$1" "$2" test/keras/test_keras.py test/keras/test_keras2.py
+}
+
 # install_versions VERSIONS FRAMEWORK   Environments with the newest or the oldest versions that the
 # requirements allow, and the package, built with them. FRAMEWORK: whose environment, torch or tf.
 install_versions() {
@@ -338,6 +343,8 @@ if ((packaged == 0)); then
     if step install-newest install_versions newest tf; then
       step python-newest run_python python-newest build/venv-newest
       run_frameworks build/tf-newest -unlocked
+      step install-tf-keras add_tf_keras build/tf-newest &&
+        TF_USE_LEGACY_KERAS=1 step tf-keras run_keras_2 tf-keras build/tf-newest
     fi
     if step install-oldest install_versions oldest torch; then
       # What mypy finds depends on the stubs of NumPy and matplotlib, which have grown since.
@@ -347,6 +354,7 @@ if ((packaged == 0)); then
     for version in 2.13.1 2.15.1; do
       if step "install-tf-$version" make_old_tf_venv "$version"; then
         step "tensorflow-$version" run_pytest "tensorflow-$version" "build/tf-$version" test/tensorflow
+        step "keras-$version" run_keras_2 "keras-$version" "build/tf-$version"
       fi
       rm -rf "build/tf-$version"
     done

@@ -115,6 +115,14 @@ make_old_tf_venv() {
     pip_install "build/tf-$1" "tensorflow_cpu==$1" cloudpickle pytest && install_wheel "build/tf-$1"
 }
 
+# add_tf_keras ENVIRONMENT   Keras 2 for the TensorFlow that is there, without TensorFlow for GPUs, which it
+# asks for
+add_tf_keras() {
+  local version
+  version=$("$1/bin/pip" show --disable-pip-version-check tensorflow_cpu | sed -n 's/^Version: //p') &&
+    pip_install "$1" --no-deps "tf-keras==${version%.*}.*"
+}
+
 # install_package ENVIRONMENT...   this repository, with hvdrun; the first one has what builds it. It
 # is compiled in build/cpu, like the preset of this name. With pip_verbosity=--verbose it shows the
 # compiler's progress.

@@ -1,4 +1,4 @@
-"""Keras 3 over many ranks, under Horovod's names.
+"""Keras over many ranks, under Horovod's names.
 
     import horovod_cpp.keras as hvd
 
@@ -7,22 +7,12 @@
     model.fit(x, y, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
 
 Start a script on two ranks with ``hvdrun -np 2 python script.py``. Runs on Keras' backends
-"tensorflow" and "torch". Values that collectives take here are what NumPy makes an array of; for
-tensors in a graph or in a backward pass there are ``horovod_cpp.tensorflow``'s and
-``horovod_cpp.torch``'s.
+"tensorflow" and "torch", and on Keras 2 where tf.keras is that one. Values that collectives take here
+are what NumPy makes an array of; for tensors in a graph or in a backward pass there are
+``horovod_cpp.tensorflow``'s and ``horovod_cpp.torch``'s.
 """
 
 import pathlib as _pathlib
-
-try:
-    import keras as _keras
-except ImportError as error:
-    raise ImportError("horovod_cpp.keras needs Keras 3, which cannot be imported here "
-                      f"({error}); install it: pip install keras") from error
-
-if int(_keras.__version__.partition(".")[0]) < 3:
-    raise ImportError(f"horovod_cpp.keras needs Keras 3, and this is Keras {_keras.__version__}; "
-                      "install it: pip install 'keras>=3'")
 
 from horovod_cpp import Compression, front_end, join
 from horovod_cpp import __version__ as __version__
@@ -34,6 +24,7 @@ from horovod_cpp.keras.optimizer import DistributedOptimizer, PartialDistributed
 from horovod_cpp.keras.saving import load_model
 from horovod_cpp.keras.sync_batch_norm import SyncBatchNormalization
 from horovod_cpp.keras.variables import broadcast_global_variables, broadcast_variables
+from horovod_cpp.keras.version import keras as _keras
 
 __all__ = [
     "Compression", "DistributedOptimizer", "PartialDistributedOptimizer",

@@ -4,12 +4,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy
 
 import horovod_cpp
 from horovod_cpp import ProcessSet, global_process_set
-from horovod_cpp.keras.variables import broadcast_variables
+from horovod_cpp.keras.variables import broadcast_variables, of_optimizer, path_of, values_of
+from horovod_cpp.keras.version import keras
 
 __all__ = ["BestModelCheckpoint", "BroadcastGlobalVariablesCallback", "JoinCallback",
            "LearningRateScheduleCallback", "LearningRateWarmupCallback", "MetricAverageCallback"]
@@ -52,12 +52,9 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
                                           process_set=self._process_set))
 
     def _broadcast(self) -> None:
-        optimizer = self.model.optimizer
-        if not optimizer.built:
-            optimizer.build(self.model.trainable_variables)
         shared = [*self.model.trainable_variables,
                   *(variable for variable in self.model.non_trainable_variables
-                    if "seed_generator_state" not in variable.path), *optimizer.variables]
+                    if "seed_generator_state" not in path_of(variable)), *of_optimizer(self.model)]
         broadcast_variables(shared, self.root_rank, self._process_set)
         self._done = True
 
@@ -99,8 +96,14 @@ class JoinCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         last = horovod_cpp.join(process_set=self._process_set)
-        broadcast_variables([*self.model.trainable_variables, *self.model.optimizer.variables],
-                            last, self._process_set)
+        broadcast_variables([*self.model.trainable_variables, *of_optimizer(self.model)], last,
+                            self._process_set)
+
+
+def _number(hyperparameter: Any) -> float:
+    """A number, or a variable of one."""
+    return float(hyperparameter if isinstance(hyperparameter, (int, float))
+                 else values_of([hyperparameter])[0])
 
 
 class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -136,7 +139,8 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         self._momentum: float | None = None  # of before the correction
 
     def on_train_begin(self, logs: Any = None) -> None:
-        if (self.momentum_correction and getattr(self._plain(), "momentum", None)
+        momentum = getattr(self._plain(), "momentum", None)
+        if (self.momentum_correction and isinstance(momentum, float) and momentum
                 and keras.backend.backend() == "tensorflow" and not self.model.run_eagerly
                 and horovod_cpp.rank() == 0):
             warnings.warn(f"{type(self).__name__}: TensorFlow traces the optimizer's momentum into the "
@@ -167,12 +171,12 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
 
     def _adjust(self, epoch: float) -> None:
         optimizer = self._plain()
-        before = float(optimizer.learning_rate)
+        before = _number(optimizer.learning_rate)
         now = self.initial_lr * self.multiplier(epoch)
         optimizer.learning_rate = now
         momentum = getattr(optimizer, "momentum", None)
-        if self.momentum_correction and isinstance(momentum, float) and momentum and before:
-            self._momentum = momentum
+        if self.momentum_correction and before and momentum is not None and _number(momentum):
+            self._momentum = momentum = _number(momentum)
             optimizer.momentum = momentum * now / before
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -181,7 +185,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         if logs is not None:
-            logs["lr"] = float(self.model.optimizer.learning_rate)
+            logs["lr"] = _number(self.model.optimizer.learning_rate)
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
@@ -211,14 +215,14 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         super().on_epoch_end(epoch, logs)
         if epoch == self.warmup_epochs - 1 and self.verbose and horovod_cpp.rank() == 0:
             print(f"Epoch {epoch + 1}: the learning rate has been raised to "
-                  f"{float(self.model.optimizer.learning_rate):g}")
+                  f"{_number(self.model.optimizer.learning_rate):g}")
 
 
 class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc]
     """Keras' ModelCheckpoint that keeps the best model only, and writes on rank 0 alone.
 
     Args:
-        filepath: where to; ends in ``.keras`` or, with ``save_weights_only``, ``.weights.h5``.
+        filepath: where to; in Keras 3 ends in ``.keras`` or, with ``save_weights_only``, ``.weights.h5``.
         monitor, verbose, mode, save_freq, save_weights_only: ModelCheckpoint's. The ranks decide
             alike if MetricAverageCallback stands before it in the list.
     """

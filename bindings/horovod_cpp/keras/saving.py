@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import keras
-
 from horovod_cpp.keras.optimizer import DistributedOptimizer
+from horovod_cpp.keras.version import keras
 from horovod_cpp.short_traceback import short_traceback
 
 
@@ -19,7 +18,7 @@ def load_model(filepath: Any, custom_optimizers: Iterable[type[Any]] | None = No
     package too; the state of the optimizer is kept.
 
     Args:
-        filepath: of a ``.keras`` file.
+        filepath: of a ``.keras`` file; with Keras 2 of the others that it reads, too.
         custom_optimizers: classes of optimizers that are not Keras' own.
         custom_objects: by name, for Keras.
         compression, options: DistributedOptimizer's.

@@ -4,12 +4,12 @@ import importlib
 import math
 from typing import Any
 
-import keras
-from keras import ops
-
 from horovod_cpp import _native
 from horovod_cpp._native import Sum, global_process_set
 from horovod_cpp.keras.variables import backend
+from horovod_cpp.keras.version import IS_KERAS_2, keras
+
+ops: Any = getattr(keras, "ops", None)  # which Keras 2 has not
 
 
 @keras.saving.register_keras_serializable("horovod_cpp")
@@ -25,11 +25,14 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[m
         options: keras.layers.BatchNormalization's.
 
     Raises:
-        UnsupportedError: ``fused`` is true; from the call, Keras' backend is neither "tensorflow" nor
-            "torch".
+        UnsupportedError: ``fused`` is true, or this is Keras 2; from the call, Keras' backend is
+            neither "tensorflow" nor "torch".
     """
 
     def __init__(self, *, fused: bool = False, **options: Any) -> None:
+        if IS_KERAS_2:
+            raise _native.UnsupportedError(
+                f"SyncBatchNormalization needs Keras 3, and this is Keras {keras.__version__}")
         if fused:
             raise _native.UnsupportedError("SyncBatchNormalization does not support fused=True")
         super().__init__(**options)

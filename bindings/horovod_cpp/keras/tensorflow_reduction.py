@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from horovod_cpp.tensorflow.compression import Compression
 from horovod_cpp.tensorflow.reduction import Reduction as _Reduction
 
 
@@ -15,10 +14,7 @@ class Reduction:
                  overlap: bool) -> None:
         if isinstance(groups, (list, tuple)):
             groups = [[variable.value for variable in group] for group in groups]
-        compression = options["compression"]
-        self._reduce = _Reduction(
-            Compression.none if compression is None else compression, options["sparse_as_dense"],
-            options["op"], options["gradient_predivide_factor"], groups, options["process_set"])
+        self._reduce = _Reduction(groups=groups, **options)
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Sequence[Any]:
         return self._reduce(gradients, [variable.value for variable in variables])

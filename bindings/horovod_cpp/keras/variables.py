@@ -3,12 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-import keras
+import numpy
 
 from horovod_cpp import _native, from_numpy
 from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.front_end import without_numbers
+from horovod_cpp.keras.version import IS_KERAS_2, keras
 from horovod_cpp.short_traceback import short_traceback
+
+
+def refuse(text: str) -> NoReturn:
+    raise _native.InvalidArgumentError(f"DistributedOptimizer: {text}")
 
 
 def backend(what: str) -> str:
@@ -28,8 +33,33 @@ def backend(what: str) -> str:
 def named(variables: Sequence[Any]) -> list[tuple[str, Any]]:
     """With names that all ranks have for them, also a rank that has made more models than others:
     with places instead of the numbers that Keras adds to names."""
-    return [(f"{place}.{without_numbers(variable.path)}", variable)
+    return [(f"{place}.{without_numbers(path_of(variable))}", variable)
             for place, variable in enumerate(variables)]
+
+
+_PATH = "name" if IS_KERAS_2 else "path"
+
+
+def path_of(variable: Any) -> str:
+    """Its layer and its name."""
+    return str(getattr(variable, _PATH)).partition(":")[0]
+
+
+def of_optimizer(model: Any) -> list[Any]:
+    """The variables of the model's optimizer, which are made if it has not taken a step yet."""
+    optimizer = model.optimizer
+    if hasattr(optimizer, "_create_all_weights"):  # of keras.optimizers.legacy
+        optimizer._create_all_weights(model.trainable_variables)
+    elif not getattr(optimizer, "built", False):  # which Keras 2 does not tell
+        optimizer.build(model.trainable_variables)
+    return list(optimizer.variables() if IS_KERAS_2 else optimizer.variables)
+
+
+def values_of(variables: Sequence[Any]) -> list[Any]:
+    """As NumPy arrays."""
+    if IS_KERAS_2:  # whose variables may be in a graph of tf.compat.v1
+        return list(map(numpy.asarray, keras.backend.batch_get_value(variables)))
+    return list(map(keras.ops.convert_to_numpy, variables))
 
 
 @short_traceback
@@ -49,24 +79,35 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0,
     """
     variables = list(variables)
     for variable in variables:
-        if not isinstance(variable, keras.Variable):
+        if not (hasattr(variable, "assign") and hasattr(variable, _PATH)):
             raise TypeError("broadcast_variables: expected Keras variables, got "
                             f"{type(variable).__name__}")
-    arrays = [keras.ops.convert_to_numpy(variable).copy(order="C") for variable in variables]
+    arrays = [value.copy(order="C") for value in values_of(variables)]
     _native.broadcast_parameters(
         [(name, from_numpy(array)) for (name, _), array in zip(named(variables), arrays)],
         root_rank, process_set)
-    for variable, array in zip(variables, arrays):
-        variable.assign(array)
+    if IS_KERAS_2:
+        keras.backend.batch_set_value(list(zip(variables, arrays)))
+    else:
+        for variable, array in zip(variables, arrays):
+            variable.assign(array)
 
 
-def broadcast_global_variables(root_rank: int = 0) -> NoReturn:
-    """Horovod's for Keras 2, whose sessions knew every variable. Keras 3 has no such list.
+def broadcast_global_variables(root_rank: int = 0) -> None:
+    """Overwrite all variables of the session of Keras 2 with the values of rank ``root_rank``;
+    collective. Eagerly nobody knows every variable.
 
     Raises:
-        UnsupportedError: always; says what to call.
+        InvalidArgumentError: not in a graph of tf.compat.v1; says what to call.
+        UnsupportedError: of Keras 3, always; says what to call.
     """
-    raise _native.UnsupportedError(
-        "broadcast_global_variables: Keras 3 has no list of all variables; call "
-        f"broadcast_variables(model.variables, root_rank={root_rank}), or give fit() "
-        f"callbacks.BroadcastGlobalVariablesCallback({root_rank})")
+    if not IS_KERAS_2:
+        raise _native.UnsupportedError(
+            "broadcast_global_variables: Keras 3 has no list of all variables; call "
+            f"broadcast_variables(model.variables, root_rank={root_rank}), or give fit() "
+            f"callbacks.BroadcastGlobalVariablesCallback({root_rank})")
+    import tensorflow as tf
+
+    from horovod_cpp.tensorflow.variables import broadcast_global_variables as broadcast_all
+
+    tf.compat.v1.keras.backend.get_session().run(broadcast_all(root_rank))

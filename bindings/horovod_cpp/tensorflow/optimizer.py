@@ -33,10 +33,7 @@ class _Distributed(tf.compat.v1.train.Optimizer):  # type: ignore[misc]  # of Te
         if not pairs:
             return []
         gradients, variables = zip(*pairs, strict=True)
-        if self._passes.per_step == 1:
-            reduced = self._reduction(gradients, variables)
-        else:
-            reduced = self._passes.summed(gradients, variables, self._reduction)
+        reduced = self._passes.summed(gradients, variables, self._reduction)
         return list(zip(reduced, variables, strict=True))
 
     def register_local_var(self, var: Any) -> None:
@@ -48,14 +45,11 @@ class _Distributed(tf.compat.v1.train.Optimizer):  # type: ignore[misc]  # of Te
         """The optimizer's own. With ``backward_passes_per_step`` it only counts the global step, except
         after the last pass of a step."""
         pairs = list(grads_and_vars)
-        if self._passes.per_step == 1:
-            return self._optimizer.apply_gradients(pairs, global_step, name)
-        gradients = [gradient for gradient, _ in pairs if gradient is not None]
-        with tf.control_dependencies(gradients):
-            return self._passes.if_over(
-                lambda: self._optimizer.apply_gradients(pairs, global_step, name),
-                lambda: None if global_step is None else tf.compat.v1.assign_add(
-                    global_step, tf.ones([], global_step.dtype)))
+        return self._passes.if_over(
+            [gradient for gradient, _ in pairs],
+            lambda: self._optimizer.apply_gradients(pairs, global_step, name),
+            lambda: None if global_step is None else tf.compat.v1.assign_add(
+                global_step, tf.ones([], global_step.dtype)))
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:
         """The optimizer's own."""
@@ -89,12 +83,12 @@ class _DistributedDelta(_Distributed):
         with tf.control_dependencies(starts):
             step = self._optimizer.apply_gradients(pairs, global_step, name)
         with tf.control_dependencies([step]), tf.control_dependencies([self._passes.count()]):
-            return self._passes.if_over(lambda: self._move(variables, starts), lambda: None)
+            return self._passes.if_over([], lambda: self._move(variables, starts))
 
     def _move(self, variables: Sequence[Any], starts: Sequence[Any]) -> Any:
         deltas = [variable.read_value() - start for variable, start in zip(variables, starts)]
-        return [tf.compat.v1.assign(variable, start + delta) for variable, start, delta in
-                zip(variables, starts, self._reduction(deltas, variables))]
+        return tf.group(*[tf.compat.v1.assign(variable, start + delta) for variable, start, delta in
+                          zip(variables, starts, self._reduction(deltas, variables))])
 
 
 def DistributedOptimizer(
@@ -111,7 +105,7 @@ def DistributedOptimizer(
     With Adasum each rank steps on its own gradients, and what that has changed is combined instead.
 
     Args:
-        optimizer: a tf.compat.v1.train.Optimizer, or one of Keras 3.
+        optimizer: a tf.compat.v1.train.Optimizer, or one of Keras.
         name: of this one; None: "Distributed" and the class of ``optimizer``.
         use_locking: as for ``optimizer``.
         device_dense, device_sparse: Horovod's, without effect.
@@ -125,11 +119,10 @@ def DistributedOptimizer(
 
     Raises:
         TypeError: ``optimizer`` is of another kind.
-        ImportError: it is one of Keras 2.
         InvalidArgumentError: an option does not fit; from compute_gradients, a gradient to be summed
             is a tf.IndexedSlices and ``sparse_as_dense`` is not given.
     """
-    if isinstance(optimizer, tf.keras.optimizers.Optimizer):
+    if hasattr(optimizer, "get_config"):  # of Keras 3 or 2
         from horovod_cpp.keras import DistributedOptimizer as wrap_keras  # which may be missing
 
         return wrap_keras(
@@ -138,7 +131,7 @@ def DistributedOptimizer(
             backward_passes_per_step, average_aggregated_gradients, scale_local_gradients)
     if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
         raise TypeError("DistributedOptimizer: expected a tf.compat.v1.train.Optimizer or an optimizer "
-                        f"of Keras 3, got a {type(optimizer)}")
+                        f"of Keras, got a {type(optimizer)}")
     op = reduce_op(op)
     if op == Adasum and average_aggregated_gradients:
         raise _native.InvalidArgumentError(

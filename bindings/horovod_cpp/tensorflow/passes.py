@@ -36,6 +36,8 @@ class Passes:
     def summed(self, gradients: Sequence[Any], variables: Sequence[Any],
                reduction: Reduction) -> list[Any]:
         """The sums of gradients so far; after the last pass of a step, reduced. Counts a pass."""
+        if self.per_step == 1:
+            return reduction(gradients, variables)
         places, added = [], []
         for place, (gradient, variable) in enumerate(zip(gradients, variables, strict=True)):
             if isinstance(gradient, tf.IndexedSlices) and not reduction.sparse_as_dense:
@@ -45,7 +47,7 @@ class Passes:
             # One that was there in another pass of this optimizer counts as zero.
             if gradient is not None or same(variable) in self._memory:
                 places.append(place)
-                added.append(tf.zeros(variable.shape, variable.dtype.base_dtype)
+                added.append(tf.zeros(variable.shape, _dtype(variable))
                              if gradient is None else tf.convert_to_tensor(gradient))
         if not places:
             return list(gradients)
@@ -78,9 +80,13 @@ class Passes:
         counter = self._counter()
         return counter.assign((counter.read_value() + 1) % self.per_step)
 
-    def if_over(self, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-        """What ``then`` does if the pass that was counted last ended a step, or else ``otherwise``."""
-        return tf.cond(self._is_first(), lambda: _grouped(then()), lambda: _grouped(otherwise()))
+    def if_over(self, gradients: Sequence[Any], then: Callable[[], Any],
+                otherwise: Callable[[], Any] = lambda: None) -> Any:
+        """What ``then`` does if the pass that made ``gradients`` ended a step, or else ``otherwise``."""
+        if self.per_step == 1:
+            return then()
+        with tf.control_dependencies([each for each in gradients if each is not None]):
+            return tf.cond(self._is_first(), lambda: _grouped(then()), lambda: _grouped(otherwise()))
 
     def _is_first(self) -> Any:
         return tf.equal(self._counter().read_value(), 0)
@@ -97,8 +103,13 @@ class Passes:
             for variable in variables:
                 if same(variable) not in self._memory:
                     self._memory[same(variable)] = _make_variable(
-                        tf.zeros(variable.shape, variable.dtype.base_dtype), "of_passes")
+                        tf.zeros(variable.shape, _dtype(variable)), "of_passes")
         return [self._memory[same(variable)] for variable in variables]
+
+
+def _dtype(variable: Any) -> Any:
+    """Its own, where mixed precision of Keras 2 shows what it is cast to."""
+    return getattr(variable, "true_dtype", variable.dtype).base_dtype
 
 
 def _list(given: Any) -> list[Any]:

@@ -27,7 +27,7 @@ _BUCKET_BYTES = 4 << 20
 class Reduction:
     """How gradients are reduced: options of Horovod's tapes and optimizers."""
 
-    compression: Any = Compression.none
+    compression: Any = None
     sparse_as_dense: bool = False
     op: ReduceOp = Average
     gradient_predivide_factor: float = 1.0
@@ -37,6 +37,8 @@ class Reduction:
 
     def __post_init__(self) -> None:
         self._local: set[Any] = set()
+        if self.compression is None:
+            self.compression = Compression.none
         if not 1e-30 <= self.gradient_predivide_factor <= 1e30:
             raise _native.InvalidArgumentError(
                 f"gradient_predivide_factor={self.gradient_predivide_factor}, which must be between "

@@ -1,0 +1,118 @@
+"""What Keras 3 alone has: gradients that it accumulates, and refusals."""
+
+import sys
+
+import cloudpickle
+import numpy
+import pytest
+from keras_training import alone, close, on_ranks, trained
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks do not find the tests
+
+
+def accumulating_sgd(keras):
+    return keras.optimizers.SGD(0.05, momentum=0.9, gradient_accumulation_steps=3)
+
+
+def accumulating_adam(keras):
+    return keras.optimizers.AdamW(0.01, global_clipnorm=0.5, gradient_accumulation_steps=2, use_ema=True)
+
+
+def scaled_adam(keras):
+    return keras.optimizers.Adam(0.01, gradient_accumulation_steps=2, loss_scale_factor=8.0)
+
+
+def scaling_sgd(keras):
+    return keras.optimizers.LossScaleOptimizer(accumulating_sgd(keras))
+
+
+@pytest.mark.parametrize("make_optimizer, embedding", [
+    (accumulating_sgd, False), (accumulating_sgd, True), (accumulating_adam, False),
+    (scaled_adam, False), (scaling_sgd, False)])
+def test_gradients_of_several_passes_equal_those_of_one_process(cluster, make_optimizer, embedding):
+    close(on_ranks(cluster, trained, make_optimizer, embedding=embedding),
+          alone(cluster, trained, make_optimizer, embedding=embedding))
+
+
+def test_an_infinity_in_one_of_several_passes_skips_their_update_on_all_ranks(cluster):
+    ranks = on_ranks(cluster, trained, scaling_sgd, poison=1)
+    assert [iterations for _, _, iterations in ranks] == [1, 1]
+    for mine, theirs in zip(ranks[0][1], ranks[1][1]):
+        numpy.testing.assert_array_equal(mine, theirs)
+        assert numpy.isfinite(mine).all()
+
+
+def built_already(rank, size):
+    import keras
+    import numpy
+    import pytest
+
+    import horovod_cpp.keras as hvd
+
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build([keras.Variable(numpy.ones(2))])
+    layer = keras.layers.Dense(2)
+    layer.build((2, 2))
+    for _ in range(2):  # nothing has changed after the first
+        with pytest.raises(hvd.InvalidArgumentError, match="local layers of an optimizer that is built"):
+            hvd.PartialDistributedOptimizer(optimizer, local_layers=layer)
+    return True
+
+
+def test_an_optimizer_that_is_built_is_refused_with_local_layers(cluster):
+    assert on_ranks(cluster, built_already) == [True, True]
+
+
+def changing(rank, size):
+    """What a variable that has a gradient in the first of two passes alone becomes."""
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    def variable():
+        return keras.Variable(numpy.zeros(2, "float32"))
+
+    seen = []
+    for scale in (None, 4.0):
+        both, first, never = variable(), variable(), variable()
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0, loss_scale_factor=scale),
+                                             backward_passes_per_step=2)
+        one = keras.ops.full((2,), (rank + 1.0) * (scale or 1))
+        for _ in range(2):
+            optimizer.apply([one, one, None], [both, first, never])
+            optimizer.apply([one, None, None], [both, first, never])
+        seen.append([numpy.asarray(each).tolist() for each in (both, first, never)])
+    return seen
+
+
+def test_a_gradient_that_is_missing_in_the_pass_that_updates_keeps_what_was_added(cluster):
+    expected = [[-6.0, -6.0], [-3.0, -3.0], [0.0, 0.0]]  # averages of 1 and 2, in 4 and 2 passes
+    assert on_ranks(cluster, changing) == [[expected, expected]] * 2
+
+
+def scaled_later(rank, size, folder):
+    import os
+
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    keras.config.set_dtype_policy("mixed_float16")
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "mse", auto_scale_loss=False)
+    path = os.path.join(folder, f"model{rank}.keras")
+    model.save(path)
+    model = hvd.load_model(path)
+    model.fit(numpy.full((4, 3), rank), numpy.zeros((4, 2)), batch_size=2, verbose=0, callbacks=[
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+        hvd.callbacks.LearningRateScheduleCallback(0.01, 1.0, momentum_correction=False)])
+    keras.config.set_dtype_policy("float32")
+    return model.get_weights()
+
+
+def test_a_loaded_model_is_distributed_where_its_loss_was_not_scaled(cluster, tmp_path):
+    one, other = on_ranks(cluster, scaled_later, str(tmp_path))
+    for mine, theirs in zip(one, other):
+        numpy.testing.assert_array_equal(mine, theirs)

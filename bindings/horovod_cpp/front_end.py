@@ -4,56 +4,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from horovod_cpp import (
-    AbortedError,
-    Adasum,
-    Average,
-    BitAnd,
-    BitOr,
-    Error,
-    HorovodInternalError,
-    InternalError,
-    InvalidArgumentError,
-    Max,
-    Min,
-    MismatchError,
-    PeerLostError,
-    ProcessSet,
-    Product,
-    ReduceOp,
-    StalledError,
-    Sum,
-    UnsupportedError,
-    _native,
-    add_process_set,
-    config,
-    cross_rank,
-    cross_size,
-    dump_flight_recorder,
-    global_process_set,
-    is_homogeneous,
-    is_initialized,
-    local_rank,
-    local_size,
-    metrics,
-    metrics_text,
-    mpi_enabled,
-    mpi_threads_supported,
-    on_stall,
-    process_set_ids,
-    rank,
-    rank_zero_section,
-    remove_process_set,
-    run,
-    shutdown,
-    size,
-    start_timeline,
-    stop_timeline,
-    summary,
-)
-from horovod_cpp import init as _init
-from horovod_cpp.built import *  # noqa: F403, all it has
+from horovod_cpp import _native
+from horovod_cpp._native import *
+from horovod_cpp.built import *
+from horovod_cpp.cluster.run import run
+from horovod_cpp.native_names import keep_listed
 from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.process_sets import add_process_set
+from horovod_cpp.process_sets import init as _init
+from horovod_cpp.rank_zero import rank_zero_section
 
 # Of all of them, under Horovod's names.
 __all__ = [
@@ -68,6 +27,7 @@ __all__ = [
     "rank_zero_section", "remove_process_set", "rocm_built", "run", "shutdown", "size",
     "start_timeline", "stop_timeline", "summary",
 ]
+keep_listed(globals())
 
 
 def init(comm: None = None,

@@ -25,17 +25,12 @@ def is_library(file_name: str) -> bool:
     return file_name.startswith(_libraries)
 
 
-def user_level() -> int:
-    """The ``stacklevel`` with which warnings.warn() shows the user's line; for the caller's call."""
-    level, frame = 1, sys._getframe(1)
-    while is_library(frame.f_code.co_filename) and frame.f_back is not None:
-        level, frame = level + 1, frame.f_back
-    return level
-
-
 def warn(text: str) -> None:
     """A UserWarning at the user's line."""
-    warnings.warn(text, stacklevel=user_level())
+    level, frame = 1, sys._getframe()
+    while is_library(frame.f_code.co_filename) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 def where() -> str:

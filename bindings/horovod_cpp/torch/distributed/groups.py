@@ -25,15 +25,7 @@ class Group(NamedTuple):
 
     number: int  # 0: all ranks, when they met
     ranks: list[int]  # of the job, in the group's order
-    process_set: ProcessSet
-
-
-class _Outcome(NamedTuple):
-    """Of making a group."""
-
-    number: int
-    ranks: list[int]
-    process_set: ProcessSet | Exception  # why there is none
+    process_set: ProcessSet | Exception  # the engine's refusal, which make() raises
 
 
 class _Hub(EventLoop):
@@ -81,7 +73,7 @@ class Groups:
     """One rank's side. Made by all ranks of the job together."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Outcome] = {}  # by name
+        self._groups: dict[str, Group] = {}  # by name
         self._sets: dict[tuple[int, ...], ProcessSet] = {}  # by ascending ranks
         self._news = threading.Condition()
         self._channel: wire.Channel | None = None
@@ -129,7 +121,7 @@ class Groups:
             raise _native.InvalidArgumentError(f"{what}: another rank made it of {group.ranks}")
         if isinstance(group.process_set, Exception):
             raise group.process_set
-        return Group(group.number, ranks, group.process_set)
+        return group
 
     def close(self) -> None:
         """Ends the thread."""
@@ -156,7 +148,7 @@ class Groups:
         except _native.Error as failure:
             process_set = failure
         with self._news:
-            self._groups[name] = _Outcome(number, ranks, process_set)
+            self._groups[name] = Group(number, ranks, process_set)
             self._news.notify_all()
 
     def _set_of(self, ranks: list[int]) -> ProcessSet:

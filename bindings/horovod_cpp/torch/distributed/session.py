@@ -23,9 +23,6 @@ from horovod_cpp.torch.distributed.groups import Group, Groups
 from horovod_cpp.torch.distributed.work import Finisher, seconds_of
 
 _LONGEST_START = 60  # seconds: HOROVOD_START_TIMEOUT's default
-_STARTED_BY_OURS = "this process is rank {} of {}, as {} says, but init_process_group() was told " \
-                   "rank {} of {}"
-
 _PROBE = 10.0  # seconds that one address of rank 0 is tried
 
 # Launchers whose ranks meet through PyTorch's store.
@@ -112,7 +109,8 @@ def _check_place(who: str, our_rank: int | None, our_size: int | None, rank: int
                  size: int) -> None:
     if (our_rank, our_size) != (rank, size):
         raise _native.InvalidArgumentError(
-            _STARTED_BY_OURS.format(our_rank, our_size, who, rank, size))
+            f"this process is rank {our_rank} of {our_size}, as {who} says, but "
+            f"init_process_group() was told rank {rank} of {size}")
 
 
 def _start(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> None:

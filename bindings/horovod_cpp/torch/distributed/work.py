@@ -34,7 +34,7 @@ class Work(c10d.Work):  # type: ignore[misc]
         self._call = call
         self._finish: Callable[[Any], list[torch.Tensor]] | None = finish
         self._describe = describe
-        self._limit = limit
+        self.limit = limit
         self._finisher = finisher
         self._lock = threading.RLock()
         self._value: list[torch.Tensor] = []
@@ -54,7 +54,7 @@ class Work(c10d.Work):  # type: ignore[misc]
             MismatchError: ranks disagreed; on all of them, and the group goes on.
             HorovodInternalError: the job ended.
         """
-        limit = timeout.total_seconds() if timeout else self._limit
+        limit = timeout.total_seconds() if timeout else self.limit
         if not self._call.wait_for(limit):
             raise self.late(limit)
         self.value()
@@ -63,7 +63,7 @@ class Work(c10d.Work):  # type: ignore[misc]
 
     def late(self, limit: float | None = None) -> _native.StalledError:
         """The error of a call that did not end in time."""
-        limit = self._limit if limit is None else limit
+        limit = self.limit if limit is None else limit
         return _native.StalledError(
             f"{self._describe()} did not end within the timeout of {limit:g} s; not all of these "
             "ranks have made the call. init_process_group() and new_group() take another timeout=")
@@ -86,10 +86,6 @@ class Work(c10d.Work):  # type: ignore[misc]
     def ends_within(self, seconds: float) -> bool:
         """Whether the engine is done with it by then."""
         return bool(self._call.wait_for(seconds))
-
-    def limit(self) -> float:
-        """Seconds that wait() waits."""
-        return self._limit
 
     def is_completed(self) -> bool:
         """Whether wait() would not block; the results are there, or exception() is."""
@@ -168,7 +164,7 @@ class Finisher:
             begun.set_result(None)
 
     def _await(self, work: Work) -> None:
-        left = work.limit()
+        left = work.limit
         while left > 0 and not self._ending and not work.ends_within(min(left, _LOOK_AGAIN)):
             left -= _LOOK_AGAIN
 

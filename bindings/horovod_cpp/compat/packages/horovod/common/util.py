@@ -4,14 +4,14 @@ import collections.abc
 import contextlib
 import functools
 import importlib.util
-import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import horovod_cpp
+from horovod_cpp.store_meeting import environment
 
 _Item = TypeVar("_Item")
 
@@ -52,20 +52,9 @@ cuda_built = _asked_with_verbose(horovod_cpp.cuda_built)
 rocm_built = _asked_with_verbose(horovod_cpp.rocm_built)
 
 
-@contextlib.contextmanager
-def env(**variables: str | None) -> Iterator[None]:
+def env(**variables: str | None) -> contextlib.AbstractContextManager[None]:
     """Context with these environment variables; those that are None stay as they are."""
-    new = {name: value for name, value in variables.items() if value is not None}
-    before = {name: os.environ.get(name) for name in new}
-    os.environ.update(new)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    return environment({name: value for name, value in variables.items() if value is not None})
 
 
 def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Any, Any], Any]:

@@ -366,7 +366,7 @@ bool Coordinator::anything_left() const {
 // Process sets without this rank may need its answers at any time.
 void Coordinator::set_deferred_wake(bool idle) noexcept {
   Doorbell& bell = parts_.control->doorbell();
-  if (idle && !anything_left() && parts_.sets.ids().size() == 1) {
+  if (idle && !anything_left() && parts_.sets.count() == 1) {
     bell.listen(kDefersWake);
   } else {
     bell.ignore(kDefersWake);

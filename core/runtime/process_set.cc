@@ -49,11 +49,13 @@ void SetRegistry::add(ProcessSetPtr set) {
   const MutexLock lock(mutex_);
   const ProcessSetId id = set->id;
   sets_.insert_or_assign(id, std::move(set));
+  count_ = sets_.size();
 }
 
 void SetRegistry::remove(ProcessSetId id) {
   const MutexLock lock(mutex_);
   sets_.erase(id);
+  count_ = sets_.size();
 }
 
 }  // namespace hvd

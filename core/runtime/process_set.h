@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <vector>
@@ -36,6 +37,7 @@ class SetRegistry {
   // Throws InvalidArgumentError on a set that is not, or no longer, there.
   ProcessSetPtr find(ProcessSetId id) const;
   std::vector<ProcessSetId> ids() const;  // ascending
+  std::size_t count() const { return count_.load(std::memory_order_relaxed); }
 
   void add(ProcessSetPtr set);
   void remove(ProcessSetId id);
@@ -44,6 +46,7 @@ class SetRegistry {
   ProcessSetPtr world_;  // constant: it is never removed
   mutable Mutex mutex_;
   std::map<ProcessSetId, ProcessSetPtr> sets_ HVD_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> count_{0};  // sets_.size(), which the coordinator asks in every call
 };
 
 }  // namespace hvd

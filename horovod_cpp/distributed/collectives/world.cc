@@ -40,12 +40,11 @@ std::string agreed_name(ProcessSetId id) {
 }  // namespace
 
 ProcessSet World::global_process_set() {
-  const MutexLock lock(mutex_);
-  if (!global_) {
+  std::call_once(global_made_, [this] {
     std::vector<Rank> ranks(static_cast<std::size_t>(topology().size));
     std::iota(ranks.begin(), ranks.end(), 0);
     global_.emplace(shared_from_this(), kWorldSet, std::move(ranks));
-  }
+  });
   return *global_;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -87,7 +88,8 @@ class World : public std::enable_shared_from_this<World> {
   const WorldOptions options_;
   std::unique_ptr<Runtime> runtime_;  // after what observes it
   Mutex mutex_;
-  std::optional<ProcessSet> global_ HVD_GUARDED_BY(mutex_);  // made when it is first asked for
+  std::once_flag global_made_;  // when it is first asked for
+  std::optional<ProcessSet> global_;
   std::map<std::pair<CollectiveKind, ProcessSetId>, std::uint64_t> unnamed_ HVD_GUARDED_BY(mutex_);
   std::map<ProcessSetId, std::uint64_t> joins_ HVD_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, ProcessSetId>, std::uint64_t> kinds_ HVD_GUARDED_BY(mutex_);

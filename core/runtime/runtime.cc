@@ -12,6 +12,13 @@
 #include "core/system/interruptible_waits.h"
 
 namespace hvd {
+namespace {
+
+UnsupportedError not_served(const std::string& what) {
+  return UnsupportedError(what + ": no backend of this job serves the device it is on");
+}
+
+}  // namespace
 
 Runtime::Runtime(std::unique_ptr<ControlPlane> control,
                  std::vector<std::unique_ptr<Collective>> collectives, const Config& config,
@@ -96,17 +103,18 @@ void Runtime::check_fits(const Submission& submission) const {
   check(submission, *set, topology_.rank);
   set->failure.throw_if_error();
   if (request.kind == CollectiveKind::kRemoveSet) sets.find(removed_set(request));
-  if (runs_batches(request.kind)) check_device(request.device, readable_name(request.name));
+  if (runs_batches(request.kind) && !serves(request.device)) {
+    throw not_served(readable_name(request.name));
+  }
 }
 
 void Runtime::check_fits(const PointToPoint& transfer) const {
   check(transfer, topology_.size);
-  check_device(transfer.tensor.view.device.kind, "transfer");
+  if (!serves(transfer.tensor.view.device.kind)) throw not_served("transfer");
 }
 
-void Runtime::check_device(DeviceKind device, const std::string& what) const {
-  if (std::find(devices_.begin(), devices_.end(), device) != devices_.end()) return;
-  throw UnsupportedError(what + ": no backend of this job serves the device it is on");
+bool Runtime::serves(DeviceKind device) const {
+  return std::find(devices_.begin(), devices_.end(), device) != devices_.end();
 }
 
 Handle Runtime::submit(Submission submission) {

@@ -95,7 +95,7 @@ class Runtime {
   void submitted() noexcept;
   void check_fits(const Submission& submission) const;
   void check_fits(const PointToPoint& transfer) const;
-  void check_device(DeviceKind device, const std::string& what) const;
+  bool serves(DeviceKind device) const;
   void leave();
 
   const Topology topology_;

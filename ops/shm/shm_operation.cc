@@ -55,6 +55,7 @@ bool ShmOperation::open() {
       throw UnsupportedError("there was no memory for this process set when it was added");
     }
     const std::size_t lane = number_ % segment.limits().lanes;
+    sides_.reserve(size());
     for (std::size_t r = 0; r < size(); ++r) {
       const Rank member = set_->world_rank(r);
       sides_.push_back(

@@ -1,5 +1,6 @@
 """What Keras 2 alone has: legacy optimizers, passes without accumulators of its own, sessions."""
 
+import os
 import subprocess
 import sys
 
@@ -112,8 +113,6 @@ def test_the_momentum_of_a_legacy_optimizer_follows_the_learning_rate_in_a_trace
 
 
 def loaded(rank, size, folder):
-    import os
-
     import horovod_cpp.keras as hvd
     from horovod_cpp.keras.version import keras
 
@@ -156,6 +155,25 @@ def refused(rank, size):
 
 def test_what_keras_2_has_not_is_refused(cluster):
     assert on_ranks(cluster, refused) == [True, True]
+
+
+if "TF_USE_LEGACY_KERAS" in os.environ:  # beside Keras 3
+    def test_an_optimizer_of_keras_2_is_refused_where_keras_3_is_served():
+        script = """
+import tf_keras
+import horovod_cpp.tensorflow as hvd
+hvd.init()
+try:
+    hvd.DistributedOptimizer(tf_keras.optimizers.SGD())
+except TypeError as error:
+    assert "of Keras 3." in str(error) and "for those set TF_USE_LEGACY_KERAS=1" in str(error), error
+else:
+    raise AssertionError("not refused")
+"""
+        environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True,
+                              text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
 
 
 SESSION = """

@@ -114,7 +114,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         multiplier: a number, or a function of the epoch, which is a whole number with ``staircase``
             and counts batches as parts of one without.
         start_epoch: the first epoch, from 0, in which it is set.
-        end_epoch: the first in which it is not any more; None: until the end.
+        end_epoch: the first in which it is no longer set; None: until the end.
         staircase: set it once per epoch.
         momentum_correction: scale the momentum by the change of the learning rate for that batch,
             as in Goyal et al., "Accurate, Large Minibatch SGD", section 3 (2017).
@@ -149,7 +149,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         if not self.staircase and self.steps_per_epoch is None:
             self.steps_per_epoch = self.params.get("steps")
             if not self.steps_per_epoch:
-                raise ValueError(f"{type(self).__name__}: nobody knows how many batches an epoch "
+                raise ValueError(f"{type(self).__name__}: fit() does not tell how many batches an epoch "
                                  "has; give steps_per_epoch")
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

@@ -26,7 +26,7 @@ class Wrapping:
                  passes: int, is_averaged: bool) -> None:
         if isinstance(optimizer, KINDS[0]) and not tf.__internal__.tf2.enabled():
             refuse("without TensorFlow 2's behavior Keras would replace this optimizer by one of "
-                   "keras.optimizers.legacy, which is not wrapped; pass one of these")
+                   "keras.optimizers.legacy, which is not wrapped; pass one of those")
         if passes > 1 and not tf.compat.v1.executing_eagerly_outside_functions():
             refuse("backward_passes_per_step in a graph of tf.compat.v1, where Keras initializes no "
                    "variables except its own; leave eager execution enabled")

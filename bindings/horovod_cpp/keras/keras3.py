@@ -133,7 +133,7 @@ def _take_accumulated(optimizer: Any, grads: Sequence[Any], variables: Sequence[
 
 
 def _passes(optimizer: Any, passes: int) -> int:
-    """Of an update."""
+    """The number of backward passes per update."""
     if passes == 1:
         return optimizer.gradient_accumulation_steps or 1
     if optimizer.built:

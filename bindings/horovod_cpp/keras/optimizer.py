@@ -83,7 +83,7 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
         "mixed_float16" the LossScaleOptimizer around it.
 
     Raises:
-        TypeError: ``optimizer`` is no optimizer of this Keras.
+        TypeError: ``optimizer`` is not an optimizer of this Keras.
         ValueError: ``op`` is another one.
         InvalidArgumentError: before init(), the optimizer is wrapped already, or options exclude
             each other; of Keras 2, it would be replaced by a legacy one.

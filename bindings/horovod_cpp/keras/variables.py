@@ -20,7 +20,7 @@ def backend(what: str) -> str:
     """Keras' one.
 
     Raises:
-        UnsupportedError: ``what`` has no tensors of it.
+        UnsupportedError: tensors of that backend cannot be reduced; names ``what``.
     """
     name: str = keras.backend.backend()
     if name not in ("tensorflow", "torch"):
@@ -73,7 +73,7 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0,
         root_rank: a rank of the job, in ``process_set``.
 
     Raises:
-        TypeError: something in ``variables`` is no Keras variable.
+        TypeError: something in ``variables`` is not a Keras variable.
         MismatchError: they are not the same; on every rank, naming the first difference, before
             anything was sent.
     """
@@ -95,7 +95,7 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0,
 
 def broadcast_global_variables(root_rank: int = 0) -> None:
     """Overwrite all variables of the session of Keras 2 with the values of rank ``root_rank``;
-    collective. Eagerly nobody knows every variable.
+    collective. Eagerly there is no list of all variables.
 
     Raises:
         InvalidArgumentError: not in a graph of tf.compat.v1; says what to call.

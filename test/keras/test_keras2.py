@@ -176,6 +176,58 @@ else:
         assert done.returncode == 0, done.stderr
 
 
+TUTORIAL = """
+import os
+import numpy
+import tensorflow as tf
+import horovod.MODULE as hvd
+
+hvd.init()
+tf.keras.utils.set_random_seed(hvd.rank())
+random = numpy.random.default_rng(hvd.rank())
+images = random.normal(size=(64, 8, 8)).astype("float32")
+labels = (images.mean(axis=(1, 2)) > 0).astype("int64")
+dataset = tf.data.Dataset.from_tensor_slices((images[..., None], labels))
+dataset = dataset.repeat().shuffle(64).batch(8)
+model = tf.keras.Sequential([
+    tf.keras.layers.Conv2D(4, [3, 3], activation="relu", input_shape=(8, 8, 1)),
+    tf.keras.layers.Dropout(0.25), tf.keras.layers.Flatten(),
+    tf.keras.layers.Dense(2, activation="softmax")])
+scaled_lr = 0.01 * hvd.size()
+opt = hvd.DistributedOptimizer(tf.optimizers.Adam(scaled_lr), backward_passes_per_step=1,
+                               average_aggregated_gradients=True, compression=hvd.Compression.fp16)
+model.compile(loss=tf.losses.SparseCategoricalCrossentropy(), optimizer=opt, metrics=["accuracy"],
+              experimental_run_tf_function=False)
+callbacks = [
+    hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback(),
+    hvd.callbacks.LearningRateWarmupCallback(initial_lr=scaled_lr, warmup_epochs=1, verbose=1),
+    hvd.callbacks.LearningRateScheduleCallback(initial_lr=scaled_lr, multiplier=0.5, start_epoch=1)]
+if hvd.rank() == 0:
+    callbacks.append(tf.keras.callbacks.ModelCheckpoint("checkpoint-{epoch}.h5"))
+model.fit(dataset, steps_per_epoch=8 // hvd.size(), callbacks=callbacks, epochs=2,
+          verbose=1 if hvd.rank() == 0 else 0)
+epoch = int(hvd.broadcast(2 if os.path.exists("checkpoint-2.h5") else 0, 0, name="resume_from_epoch"))
+if hvd.rank() == 0:
+    model = hvd.load_model(f"checkpoint-{epoch}.h5", compression=hvd.Compression.fp16)
+model.fit(dataset, steps_per_epoch=4, callbacks=callbacks[:2], initial_epoch=epoch, epochs=3, verbose=0)
+one, other = hvd.allgather_object(model.get_weights())
+assert all((mine == theirs).all() for mine, theirs in zip(one, other, strict=True))
+score = model.evaluate(dataset.take(4), verbose=0)
+print("accuracy", float(hvd.allreduce(score[1])))
+"""
+
+
+@pytest.mark.parametrize("module", ["keras", "tensorflow.keras"])
+def test_a_tutorial_of_horovod_runs_as_it_is(tmp_path, module):
+    script = tmp_path / "script.py"
+    script.write_text(TUTORIAL.replace("MODULE", module))
+    done = subprocess.run([hvdrun(), "-np", "2", sys.executable, "-m", "horovod_cpp.compat", script],
+                          capture_output=True, text=True, timeout=240, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Epoch 1: the learning rate has been raised to 0.02" in done.stdout
+    assert done.stdout.count("accuracy 0.") + done.stdout.count("accuracy 1.") == 2
+
+
 SESSION = """
 import sys
 import numpy

@@ -42,10 +42,4 @@ def tensor_of(body: _Body) -> Tensor:
 def body_from_state(dtype: str, shape: tuple[int, ...], data: bytes,
                     requires_grad: bool) -> _Body:
     """A new Tensor of that dtype and shape with the row-major bytes ``data``, to be shared."""
-    return _Body(tensor_from_state(dtype, shape, data, requires_grad))
-
-
-def tensor_from_state(dtype: str, shape: tuple[int, ...], data: bytes,
-                      requires_grad: bool) -> Tensor:
-    """A Tensor of that dtype and shape with the row-major bytes ``data``."""
-    return _native._tensor_from_state(dtype, shape, data, requires_grad)
+    return _Body(_native._tensor_from_state(dtype, shape, data, requires_grad))

@@ -50,15 +50,6 @@ class RankError(_native.Error, RuntimeError):
         return [*self._rendered.rstrip().splitlines(), "", *summary.splitlines()]
 
 
-def check_np(caller: str, np: object) -> int:
-    """Returns the number of ranks."""
-    if not isinstance(np, int) or isinstance(np, bool):
-        raise TypeError(f"np is a number of ranks, got {type(np).__name__}")
-    if np < 1:
-        raise _native.InvalidArgumentError(f"{caller}: np is {np}, must be at least 1")
-    return np
-
-
 def check_call(what: str, fn: object, args: object, kwargs: object) -> None:
     """Of a function that ``what`` calls with its arguments, which come as one value each."""
     if not callable(fn):

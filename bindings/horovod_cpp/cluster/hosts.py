@@ -6,7 +6,6 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 
 from horovod_cpp import _native
-from horovod_cpp.cluster import calls
 
 _RANKS = 2  # when nobody says
 
@@ -15,13 +14,17 @@ Words = str | Iterable[str] | None
 
 def number_of_ranks(caller: str, np: object, slots: Mapping[str, int]) -> int:
     """``np``, or what the hosts have room for."""
+    room = sum(slots.values())
     if np is None:
-        np = sum(slots.values()) if slots else _RANKS
-    number = calls.check_np(caller, np)
-    if slots and number > sum(slots.values()):
+        return room or _RANKS
+    if not isinstance(np, int) or isinstance(np, bool):
+        raise TypeError(f"np is a number of ranks, got {type(np).__name__}")
+    if np < 1:
+        raise _native.InvalidArgumentError(f"{caller}: np is {np}, must be at least 1")
+    if slots and np > room:
         raise _native.InvalidArgumentError(
-            f"{caller}: np is {number}, but the hosts have {sum(slots.values())} slots")
-    return number
+            f"{caller}: np is {np}, but the hosts have {room} slots")
+    return np
 
 
 def slots_of(caller: str, hosts: Words, hostfile: str | os.PathLike[str] | None) -> dict[str, int]:

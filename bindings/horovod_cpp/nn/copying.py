@@ -74,11 +74,6 @@ def _remade(cls: type[Module], origin: Origin) -> Module:
         _native.set_rng_state(random)
 
 
-def _parent_and_name(module: Module, path: str) -> tuple[Module, str]:
-    parent, _, name = path.rpartition(".")
-    return module.get_submodule(parent), name
-
-
 def _replaced(module: Module) -> dict[str, Module]:
     """Modules of Python's that were put into a native one: model.fc = nn.Linear(...)."""
     found: dict[str, Module] = {}
@@ -132,7 +127,8 @@ def _reduce(module: Module, protocol: Any) -> tuple[Any, ...]:
 
 
 def _put(module: Module, path: str, value: Any) -> None:
-    parent, name = _parent_and_name(module, path)
+    above, _, name = path.rpartition(".")
+    parent = module.get_submodule(above)
     if isinstance(parent, (Sequential, ModuleList)):
         parent[int(name)] = value
     elif isinstance(parent, ModuleDict):

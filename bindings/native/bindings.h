@@ -41,6 +41,11 @@ class WithoutGil {
   InterruptibleWaits waits_{&run_signal_handlers};
 };
 using ReleaseGil = py::call_guard<WithoutGil>;
+template <typename Work>
+decltype(auto) without_gil(Work&& work) {
+  const WithoutGil nogil;
+  return work();
+}
 
 // Keeps a Python object alive from C++. Any thread may drop the last copy: with the GIL at hand the
 // object goes at once, else as soon as the main thread runs Python again.
@@ -71,8 +76,9 @@ class PythonError : public std::runtime_error {
 // A Python object that C++ may copy and drop on any thread.
 class SharedObject {
  public:
-  explicit SharedObject(py::object object) : pointer_(object.ptr()), owner_(keep_alive(object)) {}
-  // Needs the GIL.
+  // Both need the GIL.
+  explicit SharedObject(const py::handle& object)
+      : pointer_(object.ptr()), owner_(keep_alive(py::reinterpret_borrow<py::object>(object))) {}
   py::object get() const { return py::reinterpret_borrow<py::object>(pointer_); }
 
  private:

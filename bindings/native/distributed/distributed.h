@@ -165,13 +165,6 @@ GuardContext guard_of(const std::shared_ptr<T>& object) {
       [object] { return std::unique_ptr<ScopeGuard>(new ScopeGuard(((*object).*Make)())); });
 }
 
-// Calls `start` without the GIL.
-template <typename Start>
-decltype(auto) without_gil(Start&& start) {
-  const WithoutGil nogil;
-  return start();
-}
-
 // hvd.Compression as it is, or its name: "fp16"; a compressor written in Python (an object or class
 // with compress and decompress) wrapped.
 Compression compression_from(const py::handle& object);

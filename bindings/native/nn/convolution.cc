@@ -3,9 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 
 #include "bindings/native/nn/nn.h"
@@ -14,60 +12,21 @@
 
 namespace hvd::python {
 
-// A pair of integers. A tensor is none: pybind11 would ask a scalar for its length.
-struct TwoIntegers {
-  Integer first;
-  Integer second;
-};
-
-}  // namespace hvd::python
-
-template <>
-struct pybind11::detail::type_caster<hvd::python::TwoIntegers> {
-  using Both = std::pair<hvd::python::Integer, hvd::python::Integer>;
-  PYBIND11_TYPE_CASTER(hvd::python::TwoIntegers, make_caster<Both>::name);
-
-  bool load(handle source, bool convert) {
-    make_caster<Both> both;
-    if (isinstance<hvd::Tensor>(source) || !both.load(source, convert)) return false;
-    const Both loaded = cast_op<Both>(std::move(both));
-    value = {loaded.first, loaded.second};
-    return true;
-  }
-};
-
-namespace hvd::python {
-namespace {
-
 using Int = Integer;
-// What Python passes for IntPair and ConvPadding: 3, (3, 5), "same".
-using Pair = std::variant<Int, TwoIntegers>;
 using Padding1d = std::variant<Int, std::string>;
-using Padding2d = std::variant<Int, TwoIntegers, std::string>;
-
-struct ToPair {
-  IntPair operator()(Int both) const { return both.value; }
-  IntPair operator()(const TwoIntegers& pair) const { return {pair.first, pair.second}; }
-};
-struct ToPadding {
-  ConvPadding operator()(const std::string& word) const { return std::string_view(word); }
-  template <typename Number>
-  ConvPadding operator()(const Number& number) const {
-    return ToPair()(number);
-  }
-};
-
-}  // namespace
+using Padding2d = Typed<"PairLike | str">;
 
 // Not in the unnamed namespace: converting() finds them by their arguments.
-static IntPair native(const Pair& given) {
-  return std::visit(ToPair(), given);
+static IntPair native(const PairLike& given) {
+  return int_pair_from(given);
 }
 static ConvPadding native(const Padding1d& given) {
-  return std::visit(ToPadding(), given);
+  if (const auto* word = std::get_if<std::string>(&given)) return std::string_view(*word);
+  return std::get<Int>(given).value;
 }
 static ConvPadding native(const Padding2d& given) {
-  return std::visit(ToPadding(), given);
+  if (py::isinstance<py::str>(given)) return std::string_view(given.cast<std::string>());
+  return int_pair_from(given);
 }
 
 namespace {
@@ -89,16 +48,18 @@ void bind_conv_functions(py::module_& m) {
   define(m, "conv1d", converting<Tensor, Tensor, MaybeTensor, Int, Padding1d, Int, Int>(&conv1d),
          "Convolution of sequences.", Arg("input", "[n, ci, l]."),
          Arg("weight", "[co, ci / groups, k]."), bias, kStride = 1, kPadding = 0, dilation, groups,
-         ReleaseGil(), Returns{"[n, co, l']."}, kBadCall);
-  define(m, "conv2d", converting<Tensor, Tensor, MaybeTensor, Pair, Padding2d, Pair, Int>(&conv2d),
+         Returns{"[n, co, l']."}, kBadCall);
+  define(m, "conv2d",
+         converting<Tensor, Tensor, MaybeTensor, PairLike, Padding2d, PairLike, Int>(&conv2d),
          "Convolution of images.", Arg("input", "[n, ci, h, w]."),
          Arg("weight", "[co, ci / groups, kh, kw]."), bias, kPairStride = 1, kPairPadding = 0,
-         dilation, groups, ReleaseGil(), Returns{"[n, co, h', w']."}, kBadCall);
+         dilation, groups, Returns{"[n, co, h', w']."}, kBadCall);
   define(m, "conv_transpose2d",
-         converting<Tensor, Tensor, MaybeTensor, Pair, Pair, Pair, Int, Pair>(&conv_transpose2d),
+         converting<Tensor, Tensor, MaybeTensor, PairLike, PairLike, PairLike, Int, PairLike>(
+             &conv_transpose2d),
          "The gradient of conv2d to its input as a function.", Arg("input", "[n, ci, h, w]."),
          Arg("weight", "[ci, co / groups, kh, kw]."), bias, kPairStride = 1, kPlainPadding = 0,
-         kOutputPadding = 0, groups, dilation, ReleaseGil(), Returns{"[n, co, h', w']."}, kBadCall);
+         kOutputPadding = 0, groups, dilation, Returns{"[n, co, h', w']."}, kBadCall);
 }
 
 // `Given` are the arguments for the fields of `Options`, which `options` name.
@@ -124,11 +85,11 @@ void bind_conv_layers(py::module_& m) {
   bind_layer<nn::Conv1d, nn::Conv1dOptions, Int, Int, Padding1d, Int, Int, Bias>(
       m, "Conv1d", "Convolution of sequences, as conv1d(): [n, in, l] -> [n, out, l'].", kNumber,
       kStride = 1, kPadding = 0, dilation, groups, kBias = true);
-  bind_layer<nn::Conv2d, nn::Conv2dOptions, Pair, Pair, Padding2d, Pair, Int, Bias>(
+  bind_layer<nn::Conv2d, nn::Conv2dOptions, PairLike, PairLike, Padding2d, PairLike, Int, Bias>(
       m, "Conv2d", "Convolution of images, as conv2d(): [n, in, h, w] -> [n, out, h', w'].", kPair,
       kPairStride = 1, kPairPadding = 0, dilation, groups, kBias = true);
-  bind_layer<nn::ConvTranspose2d, nn::ConvTranspose2dOptions, Pair, Pair, Pair, Pair, Int, Bias,
-             Pair>(
+  bind_layer<nn::ConvTranspose2d, nn::ConvTranspose2dOptions, PairLike, PairLike, PairLike,
+             PairLike, Int, Bias, PairLike>(
       m, "ConvTranspose2d",
       "Transposed convolution, as conv_transpose2d(): [n, in, h, w] -> [n, out, h', w'].", kPair,
       kPairStride = 1, kPlainPadding = 0, kOutputPadding = 0, groups, kBias = true, dilation);

@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "bindings/native/nn/nn.h"
-#include "core/base/status.h"
 
 namespace hvd::python {
 namespace {

@@ -44,8 +44,8 @@ void bind_linear(py::module_& m, py::module_& f) {
   define(f, "linear", converting<Tensor, Tensor, MaybeTensor>(&F::linear),
          "input x weight^T + bias.", Arg("input", "[..., in_features]."),
          Arg("weight", "[out_features, in_features]."),
-         Arg("bias", "[out_features], or None.") = py::none(), ReleaseGil(),
-         Returns{"[..., out_features]."}, kMisfit);
+         Arg("bias", "[out_features], or None.") = py::none(), Returns{"[..., out_features]."},
+         kMisfit);
 }
 
 void bind_embedding(py::module_& m, py::module_& f) {
@@ -107,7 +107,7 @@ void bind_batch_norm(py::module_& m, py::module_& f) {
          Arg("bias", "[c], summands; None: 0.") = py::none(),
          Arg("training", "normalise by the batch's own statistics.") = false,
          Arg("momentum", "how far a batch moves the running ones.") = 0.1, kNormEps = 1e-5,
-         ReleaseGil(), kInputShape, kUnfit);
+         kInputShape, kUnfit);
 }
 
 void bind_layer_norm(py::module_& m, py::module_& f) {
@@ -127,8 +127,8 @@ void bind_layer_norm(py::module_& m, py::module_& f) {
          Arg("input", "[..., *normalized_shape] of a floating dtype."),
          Arg("normalized_shape", "extents of the last axes."),
          Arg("weight", "factors of that shape; None: 1.") = py::none(),
-         Arg("bias", "summands of that shape; None: 0.") = py::none(), kNormEps = 1e-5,
-         ReleaseGil(), kInputShape, kUnfit);
+         Arg("bias", "summands of that shape; None: 0.") = py::none(), kNormEps = 1e-5, kInputShape,
+         kUnfit);
 }
 
 void bind_group_norm(py::module_& m, py::module_& f) {
@@ -145,8 +145,12 @@ void bind_group_norm(py::module_& m, py::module_& f) {
          "Normalises groups of channels of each example.",
          Arg("input", "[n, channels, ...] of a floating dtype."), kNumGroups,
          Arg("weight", "[channels], factors; None: 1.") = py::none(),
-         Arg("bias", "[channels], summands; None: 0.") = py::none(), kNormEps = 1e-5, ReleaseGil(),
-         kInputShape, kUnfit);
+         Arg("bias", "[channels], summands; None: 0.") = py::none(), kNormEps = 1e-5, kInputShape,
+         kUnfit);
+}
+
+IntPair stride_from(const MaybePair& given) {
+  return given.is_none() ? 0 : int_pair_from(given);  // 0: that of the window
 }
 
 // A layer of Pool2dOptions and its function. `More`: options that only this one has, which `more`
@@ -164,7 +168,7 @@ void bind_pool(py::module_& m, py::module_& f, const char* layer, const char* fu
       m, layer, what,
       py::init([](const PairLike& size, const MaybePair& step, const PairLike& padding,
                   Flag<"ceil_mode"> ceil, More... rest) {
-        return std::make_shared<Layer>(Pool2dOptions{int_pair_from(size), int_pair_from(step),
+        return std::make_shared<Layer>(Pool2dOptions{int_pair_from(size), stride_from(step),
                                                      int_pair_from(padding), ceil, rest...});
       }),
       kernel, stride, pad, ceil_mode, more...);
@@ -172,9 +176,9 @@ void bind_pool(py::module_& m, py::module_& f, const char* layer, const char* fu
       f, function,
       [call](const Tensor& x, const PairLike& size, const MaybePair& step, const PairLike& padding,
              Flag<"ceil_mode"> ceil, More... rest) {
-        const Pool2dOptions options = {int_pair_from(size), int_pair_from(step),
+        const Pool2dOptions options = {int_pair_from(size), stride_from(step),
                                        int_pair_from(padding), ceil, rest...};
-        return released([&] { return call(x, options); });
+        return without_gil([&] { return call(x, options); });
       },
       what, Arg("input", "[n, c, h, w] of a floating dtype."), kernel, stride, pad, ceil_mode,
       more..., Returns{"[n, c, h', w'] of the input's dtype."},
@@ -200,7 +204,7 @@ void bind_pooling(py::module_& m, py::module_& f) {
       f, "adaptive_avg_pool2d",
       [](const Tensor& x, const OutputSize& size) {
         const IntPair output = output_size_from(size);
-        return released([&] { return F::adaptive_avg_pool2d(x, output); });
+        return without_gil([&] { return F::adaptive_avg_pool2d(x, output); });
       },
       kWhat, Arg("input", "[n, c, h, w] of a floating dtype."), kOutputSize,
       Returns{"[n, c, output height, output width]."}, Invalid{"other shapes or dtypes."});
@@ -244,7 +248,7 @@ void bind_activations(py::module_& m, py::module_& f) {
       f, "gelu",
       [](const Tensor& input, const std::string& name) {
         const GeluApproximate formula = approximate_from("gelu: approximate", name);
-        return released([&] { return F::gelu(input, formula); });
+        return without_gil([&] { return F::gelu(input, formula); });
       },
       gelu + ".", kInput, approximate, kInputKind, kOtherDtype);
 }

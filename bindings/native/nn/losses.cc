@@ -26,7 +26,11 @@ constexpr Remark kCalled{
 
 // The one string among the options of a loss is the reduction.
 LossReduction native(const std::string& given) {
-  return reduction_from(given);
+  return named_value<LossReduction>("reduction", given,
+                                    {{"none", LossReduction::kNone},
+                                     {"mean", LossReduction::kMean},
+                                     {"sum", LossReduction::kSum},
+                                     {"batchmean", LossReduction::kBatchMean}});
 }
 using python::native;
 

@@ -118,7 +118,7 @@ void def_outputs(LayerClass<Model>& cls, const py::object& tuple, const char* do
     cls.def(
         name,
         [=](Model& self, const Tensor& input) -> Returned {
-          const Outputs result = released([&] { return self.outputs(input); });
+          const Outputs result = without_gil([&] { return self.outputs(input); });
           if (!((result.*members).defined() && ...)) return py::cast(result.*logits);
           return tuple(result.*logits, result.*members...);
         },

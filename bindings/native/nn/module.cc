@@ -1,7 +1,6 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -27,12 +26,6 @@ py::object with_main_output(const py::object& result, const Tensor& output) {
   return py::tuple(parts);
 }
 
-py::object call_forward(const py::object& self, py::list args, const py::kwargs& kwargs,
-                        const Tensor& input) {
-  args[0] = py::cast(input);
-  return self.attr("forward")(*py::tuple(args), **kwargs);
-}
-
 // The hooks see the first argument if it is a Tensor, and the main output.
 Anything call_module(const py::object& self, const py::Args<Anything>& args,
                      const py::KWArgs<Anything>& kwargs) {
@@ -45,11 +38,13 @@ Anything call_module(const py::object& self, const py::Args<Anything>& args,
   const bool native =
       py::type::of(self).attr("forward").is(py::type::of<nn::Module>().attr("forward"));
   if (native && args.size() == 1 && kwargs.empty()) {
-    return py::cast(released([&] { return module(input); }));
+    return py::cast(without_gil([&] { return module(input); }));
   }
   py::object result;
   const Tensor output = module.call(input, [&](const Tensor& given) {
-    result = call_forward(self, py::list(args), kwargs, given);
+    py::list changed(args);
+    changed[0] = py::cast(given);
+    result = self.attr("forward")(*py::tuple(changed), **kwargs);
     return main_output(result);
   });
   return with_main_output(result, output);

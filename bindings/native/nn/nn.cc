@@ -2,19 +2,15 @@
 
 #include <unordered_map>
 
-#include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/convolution.h"
 
 namespace hvd::python {
 
 IntPair int_pair_from(const py::object& object) {
-  if (object.is_none()) return 0;
   if (const py::object both = number_from(object, true, true)) return both.cast<std::int64_t>();
-  if (py::isinstance<py::sequence>(object) && py::len(object) == 2) {
-    return {object[py::int_(0)].cast<Integer>(), object[py::int_(1)].cast<Integer>()};
-  }
-  throw py::type_error(std::string("expected an int or a pair of ints, got ") +
-                       Py_TYPE(object.ptr())->tp_name);
+  const auto pair = value_of<std::pair<Integer, Integer>>(object, /*convert=*/true);
+  if (pair) return {pair->first, pair->second};
+  refuse_option("a size, stride or padding", "an int or a pair of ints", object);
 }
 
 IntPair output_size_from(const py::object& object) {
@@ -24,14 +20,6 @@ IntPair output_size_from(const py::object& object) {
   const bool pair = py::isinstance<py::sequence>(object) && py::len(object) == 2;
   if (!pair) return object.is_none() ? IntPair(kInputExtent) : int_pair_from(object);
   return {extent(object[py::int_(0)]), extent(object[py::int_(1)])};
-}
-
-LossReduction reduction_from(const std::string& name) {
-  return named_value<LossReduction>("reduction", name,
-                                    {{"none", LossReduction::kNone},
-                                     {"mean", LossReduction::kMean},
-                                     {"sum", LossReduction::kSum},
-                                     {"batchmean", LossReduction::kBatchMean}});
 }
 
 namespace {

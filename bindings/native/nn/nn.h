@@ -24,13 +24,6 @@ void bind_nn_sequences(py::module_& m);
 void bind_nn_init(py::module_& m);
 void bind_models(py::module_& m);
 
-// Runs `body` without the GIL; its arguments are converted already.
-template <typename Body>
-auto released(const Body& body) {
-  const WithoutGil nogil;
-  return body();
-}
-
 // A class of Python for a layer or a model of C++.
 template <typename Layer>
 using LayerClass = py::classh<Layer, nn::Module>;
@@ -62,10 +55,6 @@ void def_parts(ModuleClass& cls);
 
 using MaybeTensor = std::optional<Tensor>;
 
-inline Tensor or_none(const MaybeTensor& tensor) {
-  return tensor.value_or(Tensor());
-}
-
 // None for an undefined tensor.
 inline MaybeTensor to_object(const Tensor& tensor) {
   return tensor.defined() ? MaybeTensor(tensor) : std::nullopt;
@@ -73,7 +62,7 @@ inline MaybeTensor to_object(const Tensor& tensor) {
 
 // What C++ takes in the place of an argument from Python.
 inline Tensor native(const MaybeTensor& given) {
-  return or_none(given);
+  return given.value_or(Tensor());
 }
 inline std::vector<std::int64_t> native(const Integers& given) {
   return list_of(given);
@@ -83,21 +72,24 @@ const Plain& native(const Plain& given) {
   return given;
 }
 
-// `function` with arguments of the types `Given`.
+// `function`, which runs without the GIL, with arguments of the types `Given`.
 template <typename... Given, typename Function>
 auto converting(Function function) {
-  return [function](const Given&... given) { return function(native(given)...); };
+  return [function](const Given&... given) {
+    const auto call = [function](const auto&... arguments) {
+      const WithoutGil nogil;
+      return function(arguments...);
+    };
+    return call(native(given)...);
+  };
 }
 
-// One int, or a pair of them; None is 0. TypeError on everything else.
+// One int, or a pair of them. TypeError on everything else.
 IntPair int_pair_from(const py::object& object);
 
 // The same, None being the input's extent, of one or of both.
 using OutputSize = Typed<"int | tuple[int | None, int | None] | None">;
 IntPair output_size_from(const py::object& object);
-
-// "none", "mean", "sum", "batchmean". Throws InvalidArgumentError listing them.
-LossReduction reduction_from(const std::string& name);
 
 // Puts another parameter in the place of a layer's own, so that layers can share one; None removes
 // it. Throws InvalidArgumentError on another shape and on a tensor that is not a leaf.

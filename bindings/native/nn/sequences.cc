@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "bindings/native/nn/nn.h"
-#include "core/base/status.h"
 #include "horovod_cpp/nn/layers/recurrent.h"
 #include "horovod_cpp/nn/layers/transformer.h"
 
@@ -24,12 +23,13 @@ std::shared_ptr<Layer> make(Integer first, Integer second, const Given&... given
 Typed<"tuple[Tensor, tuple[Tensor, Tensor]]"> run_lstm(
     nn::LSTM& self, const Tensor& input, const std::optional<std::pair<Tensor, Tensor>>& hx) {
   const auto states = hx.value_or(std::pair<Tensor, Tensor>());
-  const nn::LstmOutput result = released([&] { return self(input, states.first, states.second); });
+  const nn::LstmOutput result =
+      without_gil([&] { return self(input, states.first, states.second); });
   return py::make_tuple(result.output, py::make_tuple(result.hidden, result.cell));
 }
 
 Typed<"tuple[Tensor, Tensor]"> run_gru(nn::GRU& self, const Tensor& input, const MaybeTensor& hx) {
-  const nn::GruOutput result = released([&] { return self(input, or_none(hx)); });
+  const nn::GruOutput result = without_gil([&] { return self(input, native(hx)); });
   return py::make_tuple(result.output, result.hidden);
 }
 
@@ -71,16 +71,16 @@ Typed<"tuple[Tensor, Tensor | None]"> run_attention(
     nn::MultiheadAttention& self, const Tensor& query, const Tensor& key, const Tensor& value,
     const MaybeTensor& key_padding_mask, Flag<"need_weights"> need_weights,
     const MaybeTensor& attn_mask, Flag<"average_attn_weights"> average_attn_weights) {
-  const nn::AttentionOptions options = {or_none(key_padding_mask), need_weights, or_none(attn_mask),
+  const nn::AttentionOptions options = {native(key_padding_mask), need_weights, native(attn_mask),
                                         average_attn_weights};
-  const nn::AttentionResult result = released([&] { return self(query, key, value, options); });
+  const nn::AttentionResult result = without_gil([&] { return self(query, key, value, options); });
   return py::make_tuple(result.output, to_object(result.weights));
 }
 
 template <typename Layer>
 Tensor run_encoder(Layer& self, const Tensor& src, const MaybeTensor& mask,
                    const MaybeTensor& key_padding_mask) {
-  const nn::TransformerMasks masks = {or_none(mask), or_none(key_padding_mask)};
+  const nn::TransformerMasks masks = {native(mask), native(key_padding_mask)};
   const WithoutGil nogil;
   return self(src, masks);
 }

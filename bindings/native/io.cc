@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "bindings/native/numbers.h"
 #include "core/base/status.h"
 #include "horovod_cpp/io/checkpoint.h"
 #include "horovod_cpp/io/safetensors.h"
@@ -15,14 +16,6 @@ namespace {
 
 constexpr Arg kPath{"path", "of the file."};
 constexpr Arg kMetadata{"metadata", "a dict of str to str that is stored along."};
-
-std::int64_t int64_from(const py::handle& value, const std::string& name) {
-  int overflow = 0;
-  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
-  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (overflow != 0) throw InvalidArgumentError("'", name, "' does not fit into int64");
-  return number;
-}
 
 // A part of a checkpoint: a state dict, or an object that has one. Counters may be ints.
 NamedTensors part_from(const std::string& part, const py::handle& object) {
@@ -38,7 +31,9 @@ NamedTensors part_from(const std::string& part, const py::handle& object) {
   for (const auto& [name, value] : py::dict(py::reinterpret_borrow<py::object>(object))) {
     if (py::isinstance<py::int_>(value) && !py::isinstance<py::bool_>(value)) {
       const auto text = name.cast<std::string>();
-      entries[name] = io::integers({{text, int64_from(value, text)}})[0].second;
+      const auto whole = int64_from(value);
+      if (!whole) throw InvalidArgumentError("'", text, "' does not fit into int64");
+      entries[name] = io::integers({{text, *whole}})[0].second;
     } else {
       entries[name] = value;
     }

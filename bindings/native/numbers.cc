@@ -62,8 +62,4 @@ std::optional<bool> flag_from(const py::handle& object) {
   return py::detail::cast_op<bool>(plain);
 }
 
-void refuse_flag(const char* name, const py::handle& given) {
-  refuse_option(name, "True or False", given);
-}
-
 }  // namespace hvd::python

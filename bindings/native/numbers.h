@@ -46,8 +46,6 @@ struct Flag {
 
 // None if the object is neither Python's True or False nor NumPy's.
 std::optional<bool> flag_from(const py::handle& object);
-// Throws TypeError: "keepdims must be True or False, got 1 (int)".
-[[noreturn]] void refuse_flag(const char* name, const py::handle& given);
 
 // A Number that stays what it is beside int64: a double rounds integers above 2^53.
 struct Scalar {
@@ -240,7 +238,9 @@ struct pybind11::detail::type_caster<hvd::python::Flag<name_of_flag>> {
   bool load(handle source, bool convert) {
     const std::optional<bool> given = hvd::python::flag_from(source);
     if (given) value.value = *given;
-    if (!given && convert) hvd::python::refuse_flag(name_of_flag.characters, source);
+    if (!given && convert) {
+      hvd::python::refuse_option(name_of_flag.characters, "True or False", source);
+    }
     return given.has_value();
   }
 };

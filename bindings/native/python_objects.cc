@@ -2,7 +2,6 @@
 
 #include <array>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "bindings/native/bindings.h"
@@ -63,9 +62,11 @@ void release(PyObject* object) {
 // time, also while the interpreter goes down.
 std::array<PyObject*, static_cast<std::size_t>(StatusCode::kInternal) + 1> exception_classes{};
 
-PyObject* make_class(py::module_& m, const char* name, const char* doc, const py::tuple& bases) {
+template <typename... Bases>
+PyObject* make_class(py::module_& m, const char* name, const char* doc, Bases*... bases) {
   const std::string full_name = std::string("horovod_cpp.") + name;
-  PyObject* type = PyErr_NewExceptionWithDoc(full_name.c_str(), doc, bases.ptr(), nullptr);
+  const py::tuple parents = py::make_tuple(py::handle(bases)...);
+  PyObject* type = PyErr_NewExceptionWithDoc(full_name.c_str(), doc, parents.ptr(), nullptr);
   if (type == nullptr) throw py::error_already_set();
   m.attr(name) = py::reinterpret_borrow<py::object>(type);
   return type;
@@ -104,44 +105,39 @@ void run_signal_handlers() {
 }
 
 void bind_errors(py::module_& m) {
-  const auto bases = [](PyObject* a, PyObject* b = nullptr) -> py::tuple {
-    const auto first = py::reinterpret_borrow<py::object>(a);
-    if (b == nullptr) return py::make_tuple(first);
-    return py::make_tuple(first, py::reinterpret_borrow<py::object>(b));
-  };
   const auto set = [](StatusCode code, PyObject* type) {
     exception_classes[static_cast<std::size_t>(code)] = type;
   };
   PyObject* error =
-      make_class(m, "Error", "Base of all exceptions of horovod_cpp.", bases(PyExc_Exception));
+      make_class(m, "Error", "Base of all exceptions of horovod_cpp.", PyExc_Exception);
   PyObject* internal = make_class(
       m, "HorovodInternalError",
       "The job cannot go on as it is: a rank is gone, silent or left. Never a user's mistake.",
-      bases(error, PyExc_RuntimeError));
+      error, PyExc_RuntimeError);
   exception_classes.fill(error);
   set(StatusCode::kInvalidArgument,
       make_class(m, "InvalidArgumentError",
-                 "A mistake on this rank; the message has the offending values.",
-                 bases(error, PyExc_ValueError)));
+                 "A mistake on this rank; the message has the offending values.", error,
+                 PyExc_ValueError));
   set(StatusCode::kMismatch,
       make_class(m, "MismatchError",
                  "Ranks disagree about one tensor. Raised on every rank, naming the tensor, two "
                  "ranks and both values; the job stays usable.",
-                 bases(error, PyExc_RuntimeError)));
+                 error, PyExc_RuntimeError));
   set(StatusCode::kStalled,
-      make_class(m, "StalledError", "A rank was silent past the stall limit.", bases(internal)));
+      make_class(m, "StalledError", "A rank was silent past the stall limit.", internal));
   set(StatusCode::kTransport,
       make_class(m, "PeerLostError", "A rank died or cannot be reached; the message names it.",
-                 bases(internal)));
+                 internal));
   set(StatusCode::kAborted,
       make_class(m, "AbortedError", "A rank left, or this one shut down, while work was pending.",
-                 bases(internal)));
+                 internal));
   set(StatusCode::kUnsupported,
       make_class(m, "UnsupportedError",
-                 "Not available in this build, on this machine, or for this call.",
-                 bases(error, PyExc_NotImplementedError)));
+                 "Not available in this build, on this machine, or for this call.", error,
+                 PyExc_NotImplementedError));
   set(StatusCode::kInternal,
-      make_class(m, "InternalError", "A bug of horovod_cpp; please report it.", bases(error)));
+      make_class(m, "InternalError", "A bug of horovod_cpp; please report it.", error));
   py::register_exception_translator(&translate);
 }
 

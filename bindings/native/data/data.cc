@@ -22,12 +22,8 @@ void bind_plain_datasets(py::module_& m) {
               throw py::index_error("example " + std::to_string(index) + " of " +
                                     std::to_string(size));
             }
-            data::Sample sample;
-            {
-              const WithoutGil nogil;
-              sample = dataset.get(index < 0 ? index + size : index);
-            }
-            return to_tuple(sample);
+            return to_tuple(
+                without_gil([&] { return dataset.get(index < 0 ? index + size : index); }));
           },
           py::arg("index"),
           "An example, a tuple of Tensors; a negative index counts from the end.");

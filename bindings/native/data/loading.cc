@@ -33,15 +33,12 @@ class Pass {
     if (running_) throw InvalidArgumentError("DataLoader: two threads iterate over one pass");
     running_ = true;
     try {
-      const WithoutGil nogil;
-      advance();
+      without_gil([this] { advance(); });
     } catch (const std::runtime_error& error) {
-      done_ = true;
       running_ = false;
       rethrow_pythons(error);
       throw;
     } catch (...) {
-      done_ = true;
       running_ = false;
       throw;
     }
@@ -63,12 +60,14 @@ class Pass {
   }
 
   void advance() {
-    if (!iterator_ && !done_) {
-      iterator_.emplace(loader_->begin());
-    } else if (!done_) {
+    if (done_) return;
+    done_ = true;  // also after an error
+    if (iterator_) {
       ++*iterator_;
+    } else {
+      iterator_.emplace(loader_->begin());
     }
-    done_ = done_ || *iterator_ == loader_->end();
+    done_ = *iterator_ == loader_->end();
   }
 
   // Joins the workers.

@@ -1,12 +1,10 @@
 #include <pybind11/stl.h>
 
-#include <functional>
-#include <numeric>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "bindings/native/data/data.h"
-#include "core/base/status.h"
 
 namespace hvd::python {
 namespace {
@@ -21,7 +19,7 @@ using Indices = std::vector<std::int64_t>;
 class PythonDataset final : public data::Dataset {
  public:
   explicit PythonDataset(const py::handle& object)
-      : object_(py::reinterpret_borrow<py::object>(object)),
+      : object_(object),
         size_(static_cast<std::int64_t>(py::len(object))),
         class_name_(Py_TYPE(object.ptr())->tp_name) {}
   std::int64_t size() const override { return size_; }
@@ -39,8 +37,7 @@ class PythonDataset final : public data::Dataset {
 
 class PythonTransform final : public data::transforms::Transform {
  public:
-  explicit PythonTransform(const py::handle& function)
-      : function_(py::reinterpret_borrow<py::object>(function)) {}
+  explicit PythonTransform(const py::handle& function) : function_(function) {}
   Tensor operator()(const Tensor& image) const override {
     return in_python([&] { return example_tensor(function_.get()(image)); });
   }
@@ -52,8 +49,7 @@ class PythonTransform final : public data::transforms::Transform {
 // Iterates over an object for every pass, after its set_epoch() if it has one.
 class PythonIterable {
  public:
-  explicit PythonIterable(const py::handle& object)
-      : object_(py::reinterpret_borrow<py::object>(object)) {}
+  explicit PythonIterable(const py::handle& object) : object_(object) {}
   std::int64_t size() const {
     return in_python([&] { return static_cast<std::int64_t>(py::len(object_.get())); });
   }
@@ -200,8 +196,7 @@ std::shared_ptr<data::BatchSampler> batch_sampler_from(const py::handle& object,
 data::CollateFn collate_fn_from(const py::handle& object) {
   if (object.is_none()) return nullptr;
   if (PyCallable_Check(object.ptr()) == 0) refuse("a callable as collate_fn", object);
-  return [function = SharedObject(py::reinterpret_borrow<py::object>(object))](
-             const std::vector<data::Sample>& samples) {
+  return [function = SharedObject(object)](const std::vector<data::Sample>& samples) {
     return in_python([&] {
       py::list examples;
       for (const data::Sample& sample : samples) examples.append(to_tuple(sample));

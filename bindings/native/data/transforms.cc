@@ -34,13 +34,6 @@ Range jitter_from(const py::handle& object, double neutral) {
   return {neutral > 0 && x <= neutral ? neutral - x : (neutral > 0 ? 0.0 : -x), neutral + x};
 }
 
-std::shared_ptr<transforms::Resize> make_resize(const py::handle& size) {
-  if (PyLong_Check(size.ptr())) {
-    return std::make_shared<transforms::Resize>(size.cast<std::int64_t>());
-  }
-  return std::make_shared<transforms::Resize>(size_from(size));
-}
-
 void bind_composition(py::module_& m) {
   py::classh<Transform>(m, "Transform",
                         R"(A function from an image [channels, height, width] to a tensor.
@@ -83,7 +76,11 @@ constexpr Arg kSize{"size", "a side in pixels, or (height, width)."};
 void bind_geometry(py::module_& m) {
   define_class<transforms::Resize, Transform>(
       m, "Resize", "Bilinear with a filter as wide as the reduction (antialias); uint8 or float32.",
-      py::init([](const PairLike& size) { return make_resize(size); }),
+      py::init([](const PairLike& size) {
+        using transforms::Resize;
+        return PyLong_Check(size.ptr()) ? std::make_shared<Resize>(size.cast<std::int64_t>())
+                                        : std::make_shared<Resize>(size_from(size));
+      }),
       Arg("size", "of the shorter side, the other in proportion; or (height, width)."));
   define_class<transforms::CenterCrop, Transform>(
       m, "CenterCrop", "The middle; zeros around an image that is smaller.",

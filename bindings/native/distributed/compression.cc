@@ -15,7 +15,7 @@ Tensor tensor_to_compress(const py::handle& object) {
 // decompress(compressed, context) -> tensor, as in Horovod. `compressed` is a tensor or a list.
 class PythonTensorCompressor final : public TensorCompressor {
  public:
-  explicit PythonTensorCompressor(py::object object) : object_(std::move(object)) {}
+  explicit PythonTensorCompressor(const py::handle& object) : object_(object) {}
 
   std::vector<Tensor> compress(const Tensor& tensor) override {
     return in_python([&] { return compress_in_python(tensor); });
@@ -33,7 +33,7 @@ class PythonTensorCompressor final : public TensorCompressor {
                            py::repr(py::type::of(result)).cast<std::string>());
     }
     const auto pair = result.cast<py::tuple>();
-    context_ = std::make_shared<SharedObject>(py::object(pair[1]));
+    context_ = std::make_shared<SharedObject>(pair[1]);
     const py::object compressed = pair[0];
     is_list_ = py::isinstance<py::list>(compressed) || py::isinstance<py::tuple>(compressed);
     std::vector<Tensor> tensors;
@@ -65,7 +65,7 @@ class PythonTensorCompressor final : public TensorCompressor {
 
 class PythonCompressor final : public Compressor {
  public:
-  explicit PythonCompressor(const py::object& object)
+  explicit PythonCompressor(const py::handle& object)
       : object_(object), name_(py::str(object).cast<std::string>()) {}
 
   std::string name() const override { return name_; }
@@ -79,7 +79,7 @@ class PythonCompressor final : public Compressor {
           object.attr("for_tensor")(name, py::tuple(py::cast(shape)), std::string(name_of(dtype)));
       if (object.is_none()) return nullptr;
     }
-    return std::make_shared<PythonTensorCompressor>(std::move(object));
+    return std::make_shared<PythonTensorCompressor>(object);
   }
 
  private:
@@ -108,8 +108,7 @@ Compression compression_from(const py::handle& object) {
   if (py::isinstance<Compression>(object)) return object.cast<Compression>();
   if (py::hasattr(object, "for_tensor") ||
       (py::hasattr(object, "compress") && py::hasattr(object, "decompress"))) {
-    return Compression(
-        std::make_shared<PythonCompressor>(py::reinterpret_borrow<py::object>(object)));
+    return Compression(std::make_shared<PythonCompressor>(object));
   }
   throw py::type_error(
       "compression must be one of hvd.Compression, its name, or have compress() and "

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "bindings/native/distributed/distributed.h"
-#include "core/base/bytes.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/gradient_views.h"
@@ -59,15 +58,6 @@ void bind_memory(py::module_& m) {
       "Raises UnsupportedError unless memory of that device can be communicated.");
   m.def("_memory_of", &memory_of, py::arg("tensor"),
         "The memory of a contiguous Tensor as an array of bytes that keeps it alive.");
-  m.def(
-      "_content_hash",
-      [](const Tensor& tensor) {
-        const auto bytes = static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
-        return without_gil([&] {
-          return content_hash({static_cast<const std::byte*>(tensor.data()), bytes});
-        });
-      },
-      py::arg("tensor"), "64 bits that tell the values of a contiguous Tensor on the CPU.");
   py::class_<GradientViews>(
       m, "_GradientViews", "Asks for gradients' places in memory that the ranks share; collective.")
       .def(py::init([](const std::vector<Tensor>& like, const PythonProcessSet& set,

@@ -75,10 +75,7 @@ py::object finish(DistributedDataParallel& self, const py::object& output) {
 Anything call_distributed(const py::object& self, const py::Args<Anything>& args,
                           const py::KWArgs<Anything>& kwargs) {
   auto& ddp = self.cast<DistributedDataParallel&>();
-  {
-    const WithoutGil nogil;
-    ddp.begin_forward();
-  }
+  without_gil([&] { ddp.begin_forward(); });
   return finish(ddp, py::cast(ddp.module())(*args, **kwargs));
 }
 
@@ -156,26 +153,19 @@ one at a time where they hold the GIL. Needs no init().)",
 
 using ModuleOrParams = Typed<"Module | collections.abc.Iterable[Tensor]">;
 
-void average_any(const ModuleOrParams& params, const AllreduceOptions& options) {
-  if (py::isinstance<nn::Module>(params)) {
-    const auto& module = params.cast<const nn::Module&>();
-    const WithoutGil nogil;
-    return average_gradients(module, options);
-  }
-  const auto tensors = py::list(params).cast<std::vector<Tensor>>();
-  const WithoutGil nogil;
-  average_gradients(tensors, options);
-}
-
 void bind_average(py::module_& m) {
   define(
       m, "average_gradients",
       [](const ModuleOrParams& module, ReduceOpLike op, const CompressionLike& compression,
          const std::string& name, const PythonProcessSet& set) {
-        average_any(module, {.op = op,
-                             .name = name,
-                             .compression = compression_from(compression),
-                             .process_set = set.registered()});
+        const auto params = py::isinstance<nn::Module>(module)
+                                ? module.cast<const nn::Module&>().parameters()
+                                : py::list(module).cast<std::vector<Tensor>>();
+        const AllreduceOptions options{.op = op,
+                                       .name = name,
+                                       .compression = compression_from(compression),
+                                       .process_set = set.registered()};
+        without_gil([&] { average_gradients(params, options); });
       },
       R"(Replace every gradient there is by its average over the ranks, all as one group.
 

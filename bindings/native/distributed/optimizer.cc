@@ -335,17 +335,11 @@ struct GradientHook {
   }
 };
 
-// What waits for nobody keeps Python's lock: to take it again may last long where threads compute.
+// What waits for nobody keeps Python's lock, without a ReleaseGil(): to take it again may last long
+// where threads compute.
 template <auto Member>
-auto at_once() {
+auto of_reducer() {
   return [](PythonReducer& self) { return (self.get().*Member)(); };
-}
-template <auto Member>
-auto without_lock() {
-  return [](PythonReducer& self) {
-    const WithoutGil nogil;
-    return (self.get().*Member)();
-  };
 }
 
 void bind_reducer(py::module_& m) {
@@ -387,26 +381,26 @@ void bind_reducer(py::module_& m) {
       .def("synchronize", &PythonReducer::synchronize, py::arg("on_reduced") = py::none(),
            "Reduces what has not been since begin_step(), waits, and gives the gradients back. "
            "``on_reduced`` hears\nof the numbers of parameters as soon as theirs are. Collective.")
-      .def("drop_accumulated", without_lock<&Reducer::drop_accumulated>(),
+      .def("drop_accumulated", of_reducer<&Reducer::drop_accumulated>(), ReleaseGil(),
            "The passes that were made do not count.")
-      .def("agree_on_setup", without_lock<&Reducer::agree_on_setup>(),
+      .def("agree_on_setup", of_reducer<&Reducer::agree_on_setup>(), ReleaseGil(),
            "Collective: MismatchError if the ranks differ in their set-up.")
       .def("set_backward_passes_per_step", &PythonReducer::set_backward_passes_per_step,
            py::arg("passes"), "Collective.")
-      .def("begin_step", at_once<&Reducer::begin_step>(),
+      .def("begin_step", of_reducer<&Reducer::begin_step>(),
            "What comes belongs to another step, which reduces all gradients.")
-      .def("hold", at_once<&Reducer::hold>(), "backward() only accumulates until release().")
-      .def("release", at_once<&Reducer::release>(), "Ends hold().")
-      .def_property_readonly("synchronized", at_once<&Reducer::synchronized>(),
+      .def("hold", of_reducer<&Reducer::hold>(), "backward() only accumulates until release().")
+      .def("release", of_reducer<&Reducer::release>(), "Ends hold().")
+      .def_property_readonly("synchronized", of_reducer<&Reducer::synchronized>(),
                              "Whether gradients are reduced, and none has come since.")
-      .def_property_readonly("in_flight", at_once<&Reducer::in_flight>(),
+      .def_property_readonly("in_flight", of_reducer<&Reducer::in_flight>(),
                              "Name of a bucket that is in flight; empty if none is.")
       .def_property_readonly(
-          "unreduced", at_once<&Reducer::unreduced>(),
+          "unreduced", of_reducer<&Reducer::unreduced>(),
           "Name of a parameter whose gradient has come, and is not reduced; empty if none has.")
-      .def_property_readonly("name", at_once<&Reducer::name>(),
+      .def_property_readonly("name", of_reducer<&Reducer::name>(),
                              "Of this one alone in its process set, equal on all ranks.")
-      .def_property_readonly("call_names", at_once<&Reducer::call_names>(),
+      .def_property_readonly("call_names", of_reducer<&Reducer::call_names>(),
                              "Of the buckets, in order.");
 }
 

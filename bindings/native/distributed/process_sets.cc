@@ -138,14 +138,13 @@ void bind_class(py::module_& m) {
              return py::hash(py::tuple(py::cast(self.named_ranks())));
            })
       .def("__repr__", [](const PythonProcessSet& self) {
-        std::string text = "ProcessSet(";
-        if (!self.set()) {
-          text += "not registered, ";
-        } else if (is_initialized()) {
-          text += "process_set_id=" + std::to_string(self.set()->id()) + ", ";
+        if (self.set() && !is_initialized()) {
+          return std::string("ProcessSet(of a job that is not initialised)");
         }
-        if (self.set() && !is_initialized()) return text + "of a job that is not initialised)";
-        return text + "ranks=" + py::repr(py::cast(self.ranks())).cast<std::string>() + ")";
+        const std::string state =
+            self.set() ? "process_set_id=" + std::to_string(self.set()->id()) : "not registered";
+        const auto ranks = py::repr(py::cast(self.ranks())).cast<std::string>();
+        return "ProcessSet(" + state + ", ranks=" + ranks + ")";
       });
 }
 

@@ -1,7 +1,5 @@
 // Collectives that compute: allreduce, reduce, reducescatter.
 
-#include <optional>
-
 #include "bindings/native/distributed/distributed.h"
 #include "core/negotiate/messages/request.h"
 #include "horovod_cpp/autograd/row_gradient.h"

@@ -1,7 +1,6 @@
 // What ranks share before they train.
 
 #include <algorithm>
-#include <cstring>
 
 #include "bindings/native/distributed/distributed.h"
 #include "core/base/status.h"

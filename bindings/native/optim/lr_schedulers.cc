@@ -1,7 +1,6 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
-#include <limits>
 #include <memory>
 #include <string>
 #include <variant>
@@ -10,7 +9,6 @@
 #include "bindings/native/docs.h"
 #include "bindings/native/numbers.h"
 #include "bindings/native/optim/optim.h"
-#include "core/base/status.h"
 #include "horovod_cpp/optim/lr_scheduler.h"
 
 namespace hvd::python {

@@ -176,12 +176,8 @@ MaybeTensors gradients_of(
     Flag<"retain_graph"> retain_graph, Flag<"create_graph"> create_graph) {
   const std::vector<Tensor> starts =
       grad_outputs.is_none() ? std::vector<Tensor>() : gradients_from(grad_outputs);
-  std::vector<Tensor> result;
-  {
-    const WithoutGil nogil;
-    result = grad(outputs, inputs, starts, retain_graph, create_graph);
-  }
-  return to_list(result);
+  return to_list(
+      without_gil([&] { return grad(outputs, inputs, starts, retain_graph, create_graph); }));
 }
 
 void bind_custom_function(py::module_& m) {

@@ -108,14 +108,12 @@ Generator& generator_or(Generator* generator) {
   return generator == nullptr ? default_generator() : *generator;
 }
 
-using Seed = Given<std::uint64_t>;
-
 void bind_generator(py::module_& m) {
   py::class_<Generator>(m, "Generator",
                         R"(A stream of random numbers that its seed determines, on every platform.
 
 Philox 4x32-10 (Salmon et al., SC 2011). Not for several threads at once.)")
-      .def(py::init<Seed>(), py::arg("seed") = 0)
+      .def(py::init<Given<std::uint64_t>>(), py::arg("seed") = 0)
       .def("manual_seed", given(&Generator::manual_seed), py::arg("seed"),
            "Start again from ``seed``.")
       .def(

@@ -4,8 +4,6 @@
 #include <pybind11/stl.h>
 
 #include <array>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -383,9 +381,13 @@ void delete_exported(Managed* managed) {
 }
 
 template <typename Managed>
-void delete_unused(PyObject* capsule, const char* name) {
-  if (PyCapsule_IsValid(capsule, name) == 0) return;  // a consumer has it
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+constexpr const char* kNameOf =
+    std::is_same_v<Managed, DLManagedTensorVersioned> ? kVersionedName : kPlainName;
+
+template <typename Managed>
+void delete_unused(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, kNameOf<Managed>) == 0) return;  // a consumer has it
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, kNameOf<Managed>));
   managed->deleter(managed);
 }
 
@@ -395,8 +397,7 @@ DLDevice device_of(const Tensor& tensor) {
 }
 
 template <typename Managed>
-py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destructor destructor,
-                      std::uint64_t flags, std::uintptr_t consumer) {
+py::object capsule_of(const Tensor& tensor, std::uint64_t flags, std::uintptr_t consumer) {
   auto exported = std::make_unique<Exported<Managed>>(
       Exported<Managed>{{}, tensor, tensor.shape(), tensor.strides(), consumer});
   Managed& managed = exported->managed;
@@ -413,7 +414,7 @@ py::object capsule_of(const Tensor& tensor, const char* name, PyCapsule_Destruct
     managed.version = {kMajorVersion, kMinorVersion};
     managed.flags = flags;
   }
-  PyObject* capsule = PyCapsule_New(&managed, name, destructor);
+  PyObject* capsule = PyCapsule_New(&managed, kNameOf<Managed>, &delete_unused<Managed>);
   if (capsule == nullptr) throw py::error_already_set();
   static_cast<void>(exported.release());  // the capsule's, and then the consumer's
   return py::reinterpret_steal<py::object>(capsule);
@@ -460,15 +461,9 @@ Anything to_dlpack(const Tensor& tensor, std::optional<std::int64_t> stream,
   const Tensor values = copied ? tensor.clone() : tensor;
   const std::uintptr_t consumer = order(values, stream);
   if (!max_version || max_version->first < kMajorVersion) {
-    return capsule_of<DLManagedTensor>(
-        values, kPlainName,
-        [](PyObject* capsule) { delete_unused<DLManagedTensor>(capsule, kPlainName); }, 0,
-        consumer);
+    return capsule_of<DLManagedTensor>(values, 0, consumer);
   }
-  return capsule_of<DLManagedTensorVersioned>(
-      values, kVersionedName,
-      [](PyObject* capsule) { delete_unused<DLManagedTensorVersioned>(capsule, kVersionedName); },
-      copied ? kIsCopiedFlag : 0, consumer);
+  return capsule_of<DLManagedTensorVersioned>(values, copied ? kIsCopiedFlag : 0, consumer);
 }
 
 Tensor from_dlpack(const Anything& x, const Typed<"str | None">& device,

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "bindings/native/tensor/tensor.h"
 #include "horovod_cpp/autograd/recording.h"

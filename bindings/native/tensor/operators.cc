@@ -1,5 +1,4 @@
 // Arithmetic, comparison and logic of tensors by operators, how a tensor prints, and indexing.
-#include <pybind11/operators.h>
 
 #include <functional>
 #include <string>
@@ -132,31 +131,6 @@ std::string repr(const Tensor& tensor) {
   if (tensor.requires_grad()) text += ", requires_grad=True";
   return text + ")";
 }
-
-}  // namespace
-
-void bind_tensor_operators(py::module_& m) {
-  auto cls = py::reinterpret_borrow<TensorClass>(m.attr("Tensor"));
-  cls.def("__hash__", [](const Tensor& t) { return reinterpret_cast<std::intptr_t>(t.id()); });
-  bind_arithmetic(cls);
-  def_compare(cls, "__eq__", &eq, &eq);
-  def_compare(cls, "__ne__", &ne, &ne);
-  def_compare(cls, "__lt__", &lt, &lt);
-  def_compare(cls, "__le__", &le, &le);
-  def_compare(cls, "__gt__", &gt, &gt);
-  def_compare(cls, "__ge__", &ge, &ge);
-  def_logic(cls, "__and__", &logical_and);
-  def_logic(cls, "__or__", &logical_or);
-  def_logic(cls, "__xor__", &logical_xor);
-  cls.def("__invert__", [](const Tensor& t) {
-    require_bool(t, "__invert__");
-    return logical_not(t);
-  });
-  cls.def("__abs__", &hvd::abs, ReleaseGil());
-  cls.def("__repr__", &repr);
-}
-
-namespace {
 
 std::int64_t checked_index(std::int64_t index, std::int64_t extent, std::int64_t axis) {
   if (index < -extent || index >= extent) {
@@ -304,8 +278,8 @@ Tensor assigned(const py::handle& value, DType dtype) {
   return tensor_from(number ? numpy.attr("asarray")(value) : value);
 }
 
-}  // namespace
-
+// NumPy's indexing: of integers, slices, None, Ellipsis and tuples of them the result is a view.
+// Throws IndexError out of range, TypeError on other kinds of index.
 Tensor index_tensor(const Tensor& tensor, const IndexLike& index) {
   const Selection selection = select_by(tensor, index);
   const Tensor view =
@@ -313,6 +287,7 @@ Tensor index_tensor(const Tensor& tensor, const IndexLike& index) {
   return selection.picking ? hvd::index(view, selection.picks) : view;
 }
 
+// tensor[index] = value: a number, or a Tensor or array that broadcasts.
 void assign_index(Tensor& tensor, const IndexLike& index,
                   const Typed<"ArrayLike | int | float | bool">& value) {
   const Tensor source = assigned(value, tensor.dtype());
@@ -334,6 +309,31 @@ void assign_index(Tensor& tensor, const IndexLike& index,
   } else {
     selection.view.copy_(source);
   }
+}
+
+}  // namespace
+
+void bind_tensor_operators(py::module_& m) {
+  auto cls = py::reinterpret_borrow<TensorClass>(m.attr("Tensor"));
+  cls.def("__hash__", [](const Tensor& t) { return reinterpret_cast<std::intptr_t>(t.id()); });
+  bind_arithmetic(cls);
+  def_compare(cls, "__eq__", &eq, &eq);
+  def_compare(cls, "__ne__", &ne, &ne);
+  def_compare(cls, "__lt__", &lt, &lt);
+  def_compare(cls, "__le__", &le, &le);
+  def_compare(cls, "__gt__", &gt, &gt);
+  def_compare(cls, "__ge__", &ge, &ge);
+  def_logic(cls, "__and__", &logical_and);
+  def_logic(cls, "__or__", &logical_or);
+  def_logic(cls, "__xor__", &logical_xor);
+  cls.def("__invert__", [](const Tensor& t) {
+    require_bool(t, "__invert__");
+    return logical_not(t);
+  });
+  cls.def("__abs__", &hvd::abs, ReleaseGil());
+  cls.def("__repr__", &repr);
+  cls.def("__getitem__", &index_tensor, py::arg("index"));
+  cls.def("__setitem__", &assign_index, py::arg("index"), py::arg("value"));
 }
 
 }  // namespace hvd::python

@@ -1,13 +1,9 @@
 #include <pybind11/complex.h>
-#include <pybind11/functional.h>
-#include <pybind11/operators.h>
 #include <pybind11/stl.h>
 
 #include <cmath>
 #include <complex>
 #include <cstring>
-#include <optional>
-#include <vector>
 
 #include "bindings/native/tensor/tensor.h"
 #include "core/base/status.h"
@@ -31,10 +27,6 @@ Typed<"int | float | complex | bool"> item(const Tensor& tensor) {
   if (tensor.dtype() == DType::kBool) return py::bool_(tensor.item() != 0.0);
   // Through double, an int64 would lose bits.
   return py::int_(*tensor.to(DType::kI64).contiguous().cpu().data<std::int64_t>());
-}
-
-py::buffer_info buffer_of(const Tensor& tensor) {
-  return tensor_to_numpy(tensor).request(/*writable=*/true);
 }
 
 // NumPy's protocol; `copy` is NumPy 2's.
@@ -121,8 +113,6 @@ void bind_one_element(TensorClass& cls) {
 }
 
 void bind_container(TensorClass& cls) {
-  cls.def("__getitem__", &index_tensor, py::arg("index"));
-  cls.def("__setitem__", &assign_index, py::arg("index"), py::arg("value"));
   cls.def("__len__", [](const Tensor& t) {
     if (t.dim() == 0) throw py::type_error("a scalar tensor has no length");
     return t.size(0);
@@ -201,7 +191,7 @@ Raises:
     TypeError: the dtype is bfloat16, which NumPy does not have; use ``.to("float32")``.
     UnsupportedError: the memory is that of a GPU; use ``.cpu()``.)");
   cls.def("__array__", &to_array, py::arg("dtype") = py::none(), py::arg("copy") = py::none());
-  cls.def_buffer(&buffer_of);
+  cls.def_buffer([](const Tensor& t) { return tensor_to_numpy(t).request(/*writable=*/true); });
   cls.def("__reduce__", &reduce_tensor, "What pickle and copy.deepcopy need.");
   cls.def("__copy__", &shallow_copy, "Another Tensor over the same memory.");
   cls.def_static("__new__", &no_new);
@@ -281,10 +271,7 @@ void bind_augmented(TensorClass& cls) {
         [change](const Typed<"Tensor">& self, const Typed<"ArrayLike | int | float">& value) {
           auto& left = self.cast<Tensor&>();
           const Tensor right = operand(left, value);
-          {
-            const WithoutGil nogil;
-            change(left, right);
-          }
+          without_gil([&] { change(left, right); });
           return self;
         },
         py::is_operator());

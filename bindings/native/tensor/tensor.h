@@ -71,9 +71,6 @@ void def_also(Scope& scope, const char* name, const Aliases& aliases, Function f
   scope.def(name, function, renamed(aliases, extra)..., doc.c_str());
 }
 
-// The device that an object names; none if it names none. Throws UnsupportedError for kinds of
-// devices that there are not, and InvalidArgumentError for "cuda:x".
-std::optional<Device> device_from(const py::handle& object);
 // The CPU for None; throws InvalidArgumentError for what names no device.
 Device device_or_cpu(const py::object& device);
 // dtype_from() of what might have been meant for a device: the error lists those as well.
@@ -150,14 +147,6 @@ auto with_scalar(Both both, WithNumber number) {
                                           : number(tensor, value.value);
   };
 }
-
-// NumPy's basic indexing: integers, slices of step 1, None, Ellipsis and tuples of them. The result
-// is a view. Throws IndexError out of range, TypeError on other kinds of index.
-Tensor index_tensor(const Tensor& tensor, const IndexLike& index);
-
-// tensor[index] = value: a number, or a Tensor or array that broadcasts.
-void assign_index(Tensor& tensor, const IndexLike& index,
-                  const Typed<"ArrayLike | int | float | bool">& value);
 
 }  // namespace hvd::python
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kDevices = "\"cpu\", \"cuda\" and \"cuda:0\", \"cuda:1\" and so on";
 
-}  // namespace
-
+// The device that an object names; none if it names none. Throws UnsupportedError for kinds of
+// devices that there are not, and InvalidArgumentError for "cuda:x".
 std::optional<Device> device_from(const py::handle& object) {
   if (!py::isinstance<py::str>(object)) return std::nullopt;
   const auto name = object.cast<std::string>();
@@ -30,6 +30,8 @@ std::optional<Device> device_from(const py::handle& object) {
   }
   return std::nullopt;
 }
+
+}  // namespace
 
 Device device_or_cpu(const py::object& device) {
   if (device.is_none()) return {};
@@ -176,11 +178,7 @@ Tensor convert(const Tensor& tensor, const Typed<"DTypeLike | Tensor | None">& t
 Typed<"Tensor"> on_device(const Typed<"Tensor">& self, const Device& device) {
   const auto& tensor = self.cast<const Tensor&>();
   if (tensor.device() == device) return self;
-  const Tensor moved = [&] {
-    const WithoutGil nogil;
-    return tensor.to(device);
-  }();
-  return py::cast(moved);
+  return py::cast(without_gil([&] { return tensor.to(device); }));
 }
 
 Device cuda_device(const Typed<"int | str | None">& device) {

@@ -25,7 +25,7 @@ OutputCount::OutputCount() : file_(memfd_create("hvdrun output count", MFD_CLOEX
     memory = mmap(nullptr, sizeof *memory_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   }
   if (memory == MAP_FAILED) {
-    throw InternalError(std::string("cannot make a memory file: ") + std::strerror(errno));
+    throw InternalError("cannot make a memory file: ", std::strerror(errno));
   }
   memory_ = static_cast<std::uint64_t*>(memory);
 }

@@ -30,7 +30,7 @@ namespace hvd::runner {
 namespace {
 
 [[noreturn]] void throw_errno(const char* call) {
-  throw InternalError(std::string(call) + ": " + std::strerror(errno));
+  throw InternalError(call, ": ", std::strerror(errno));
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -288,7 +288,7 @@ std::vector<UniqueFd> RootProcesses::start(const LaunchPlan& plan, int in) {
                      .stderr_fd = err.write_end.get(),
                      .death_signal = SIGTERM});
     if (child.error != 0) {
-      throw InternalError("could not start " + command.argv[0] + ": " + std::strerror(child.error));
+      throw InternalError("could not start ", command.argv[0], ": ", std::strerror(child.error));
     }
     running_.push_back(child.pid);
     sessions_.push_back(child.pid);

@@ -32,7 +32,7 @@ TcpDescriptor take_standard_input() {
   const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (fd < 0 || dup2(nothing.get(), STDIN_FILENO) < 0) {
-    throw InternalError(std::string("standard input: ") + std::strerror(errno));
+    throw InternalError("standard input: ", std::strerror(errno));
   }
   return TcpDescriptor(fd);
 }

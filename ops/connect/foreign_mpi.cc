@@ -54,8 +54,8 @@ bool program_uses_mpi() {
 
 void refuse_programs_of_mpi(const LaunchInfo& launch, const Config& config) {
   if (launch.launcher != "hvdrun" || config.controller == "gloo" || !program_uses_mpi()) return;
-  throw UnsupportedError("this program uses MPI itself, which sees a world of one in each of the " +
-                         std::to_string(launch.size.value_or(0)) +
+  throw UnsupportedError("this program uses MPI itself, which sees a world of one in each of the ",
+                         launch.size.value_or(0),
                          " ranks that hvdrun started without it: use hvdrun --mpi (or --gloo, if "
                          "MPI's world of one is meant)");
 }

@@ -186,7 +186,7 @@ class Exchange {
       const bool is_memory = message.number == kMemory;
       const auto from = static_cast<std::size_t>(is_memory ? 0 : message.number);
       if (from >= files_.size() || message.descriptors.empty()) {
-        throw PeerLostError("rank " + std::to_string(locals_[0]) + " handed over nonsense");
+        throw PeerLostError(str_cat("rank ", locals_[0], " handed over nonsense"));
       }
       if (is_memory) {
         memory_ = SharedMemory::open(std::move(message.descriptors[0]), bytes);

@@ -76,7 +76,7 @@ void expect_agreement(std::span<const Term> terms, std::span<const ChosenValues>
     problems += (problems.empty() ? "" : "; ") + term.name + " is " + describe(term, holders);
   }
   if (problems.empty()) return;
-  throw InvalidArgumentError("all ranks of a job need the same value, but " + problems +
+  throw InvalidArgumentError("all ranks of a job need the same value, but ", problems,
                              ". Set it alike for all: hvdrun passes the variables of its own "
                              "environment to all hosts, mpirun those that -x NAME names");
 }
@@ -193,7 +193,7 @@ std::vector<Introduction> decode_introductions(std::span<const std::string> text
     try {
       introductions.push_back(decode_introduction(texts[rank]));
     } catch (const PeerLostError& error) {
-      throw PeerLostError("the introduction of rank " + std::to_string(rank) + ": " + error.what());
+      throw PeerLostError(str_cat("the introduction of rank ", rank, ": ", error.what()));
     }
   }
   return introductions;

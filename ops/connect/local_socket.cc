@@ -10,6 +10,7 @@
 
 #include "core/base/status.h"
 #include "core/system/interruptible_waits.h"
+#include "ops/net/tcp_socket.h"
 
 namespace hvd {
 namespace {
@@ -34,7 +35,7 @@ Address address_of(const std::string& name) {
 
 UniqueFd make_socket(int flags) {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  if (!fd) throw InternalError(std::string("socket: ") + std::strerror(errno));
+  if (!fd) throw InternalError("socket: ", std::strerror(errno));
   return fd;
 }
 
@@ -53,9 +54,8 @@ UniqueFd listen_locally(const std::string& name) {
   if (bind(fd.get(), at.get(), at.length) != 0 || listen(fd.get(), kBacklog) != 0) {
     const int error = errno;
     throw InvalidArgumentError(
-        "rank 0 cannot listen at unix:" + name + ": " + std::strerror(error) +
-        (error == EADDRINUSE ? "; another program or another rank 0 does, choose another one"
-                             : ""));
+        "rank 0 cannot listen at unix:", name, ": ", std::strerror(error),
+        error == EADDRINUSE ? "; another program or another rank 0 does, choose another one" : "");
   }
   return fd;
 }
@@ -86,10 +86,9 @@ UniqueFd connect_locally(const std::string& name, std::string& why) {
 
 bool wait_for(std::span<pollfd> ready, TimePoint deadline) {
   InterruptibleWaits::look();
-  const TimePoint until = InterruptibleWaits::look_before(deadline);
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-  const auto limit = std::clamp<std::int64_t>(left, 0, 1000);
-  return poll(ready.data(), ready.size(), static_cast<int>(limit)) > 0 || Clock::now() < deadline;
+  const TimePoint soon = std::min(deadline, Clock::now() + std::chrono::seconds(1));
+  const int limit = milliseconds_until(InterruptibleWaits::look_before(soon));
+  return poll(ready.data(), ready.size(), limit) > 0 || Clock::now() < deadline;
 }
 
 }  // namespace hvd

@@ -85,8 +85,7 @@ RendezvousClient::RendezvousClient(const Meeting& meeting, TimePoint deadline)
   for (Duration pause = kFirstPause; !enter(deadline); pause = std::min(2 * pause, longest)) {
     const TimePoint now = Clock::now();
     report_.tell(now, [&] {
-      return "rank " + std::to_string(meeting_.rank) + " looks for rank 0 at " + where_ + ": " +
-             why_;
+      return str_cat("rank ", meeting_.rank, " looks for rank 0 at ", where_, ": ", why_);
     });
     std::this_thread::sleep_for(std::min<Duration>(pause, deadline - now));
     InterruptibleWaits::look();
@@ -116,8 +115,8 @@ bool RendezvousClient::enter(TimePoint deadline) {
   // A file may be that of a dead job, whose ports other programs have by now: rank 0 replaces it.
   const bool may_change = meeting_.point.kind == MeetingPoint::Kind::kFile;
   if (refusals > 0 && refusals == ways.size() && !may_change) {
-    throw PeerLostError("rank " + std::to_string(meeting_.rank) + " looked for rank 0 at " +
-                        where_ + ": " + why_);
+    throw PeerLostError(
+        str_cat("rank ", meeting_.rank, " looked for rank 0 at ", where_, ": ", why_));
   }
   return false;
 }
@@ -182,8 +181,8 @@ std::optional<Frame> RendezvousClient::await_frame(TimePoint deadline) {
     pollfd ready = channel_.wanted();
     wait_for({&ready, 1}, std::min(deadline, report_.next()));
     report_.tell(now, [&] {
-      return "rank " + std::to_string(meeting_.rank) + " has met rank 0 at " + where_ +
-             " and waits for the others";
+      return str_cat("rank ", meeting_.rank, " has met rank 0 at ", where_,
+                     " and waits for the others");
     });
   }
 }

@@ -15,18 +15,16 @@ void check_reduction_of(DType dtype, const Reduction& reduction) {
 
 void check_counts(const char* what, std::size_t counts, int size) {
   if (counts == static_cast<std::size_t>(size)) return;
-  throw InvalidArgumentError(std::string(what) + ": " + std::to_string(counts) + " counts for " +
-                             std::to_string(size) + " ranks");
+  throw InvalidArgumentError(what, ": ", counts, " counts for ", size, " ranks");
 }
 
 void check_numels(const char* what, std::int64_t counted, std::int64_t there) {
   if (counted == there) return;
-  throw InvalidArgumentError(std::string(what) + ": counts of " + std::to_string(counted) +
-                             " elements for a tensor of " + std::to_string(there));
+  throw InvalidArgumentError(what, ": counts of ", counted, " elements for a tensor of ", there);
 }
 
 std::string described(const TensorView& tensor) {
-  return std::to_string(tensor.numel) + " elements of " + std::string(name_of(tensor.dtype));
+  return str_cat(tensor.numel, " elements of ", tensor.dtype);
 }
 
 }  // namespace
@@ -36,17 +34,16 @@ void check_all_reduce(std::span<const Slice> slices, const Reduction& reduction)
   for (const Slice& slice : slices) {
     check_reduction_of(slice.input.dtype, reduction);
     if (!slice.place || !packs) continue;
-    throw InvalidArgumentError(
-        "all_reduce: " + described(slice.input) + " cannot be reduced in place in wire format " +
-        std::string(name_of(reduction.wire)) + " by " + std::string(name_of(reduction.op)));
+    throw InvalidArgumentError("all_reduce: ", described(slice.input),
+                               " cannot be reduced in place in wire format ",
+                               name_of(reduction.wire), " by ", name_of(reduction.op));
   }
 }
 
 void check_reduce_scatter(std::span<const ScatterSlice> slices, const Reduction& reduction,
                           Rank rank, int size) {
   if (reduction.wire != WireFormat::kNone) {
-    throw InvalidArgumentError("reduce_scatter: no wire format " +
-                               std::string(name_of(reduction.wire)));
+    throw InvalidArgumentError("reduce_scatter: no wire format ", name_of(reduction.wire));
   }
   for (const ScatterSlice& slice : slices) {
     check_reduction_of(slice.input.dtype, reduction);
@@ -65,8 +62,8 @@ void check_all_gather(std::span<const GatherSlice> slices, int size) {
 
 void check_exchange(std::size_t mine, std::size_t all, int size) {
   if (all == mine * static_cast<std::size_t>(size)) return;
-  throw InvalidArgumentError("exchange of " + std::to_string(mine) + " numbers among " +
-                             std::to_string(size) + " ranks, with room for " + std::to_string(all));
+  throw InvalidArgumentError("exchange of ", mine, " numbers among ", size,
+                             " ranks, with room for ", all);
 }
 
 void check_all_to_all(std::span<const ExchangeSlice> slices, Rank rank, int size) {
@@ -76,27 +73,25 @@ void check_all_to_all(std::span<const ExchangeSlice> slices, Rank rank, int size
     const std::size_t to = slice.bytes_to[static_cast<std::size_t>(rank)];
     const std::size_t from = slice.bytes_from[static_cast<std::size_t>(rank)];
     if (to == from) continue;
-    throw InvalidArgumentError("all_to_all: rank " + std::to_string(rank) + " sends itself " +
-                               std::to_string(to) + " bytes and expects " + std::to_string(from));
+    throw InvalidArgumentError("all_to_all: rank ", rank, " sends itself ", to,
+                               " bytes and expects ", from);
   }
 }
 
 void check_rank(const char* what, Rank rank, int size) {
   if (rank >= 0 && rank < size) return;
-  throw InvalidArgumentError(std::string(what) + " " + std::to_string(rank) + " in a world of " +
-                             std::to_string(size) + " ranks");
+  throw InvalidArgumentError(what, " ", rank, " in a world of ", size, " ranks");
 }
 
 Rank check_subset(std::span<const Rank> ranks, Rank mine, int size) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     check_rank("a subset with rank", ranks[i], size);
     if (i == 0 || ranks[i - 1] < ranks[i]) continue;
-    throw InvalidArgumentError("a subset's ranks do not ascend: " + std::to_string(ranks[i - 1]) +
-                               ", " + std::to_string(ranks[i]));
+    throw InvalidArgumentError("a subset's ranks do not ascend: ", ranks[i - 1], ", ", ranks[i]);
   }
   const auto found = std::find(ranks.begin(), ranks.end(), mine);
   if (found == ranks.end()) {
-    throw InvalidArgumentError("rank " + std::to_string(mine) + " is not in the subset it makes");
+    throw InvalidArgumentError("rank ", mine, " is not in the subset it makes");
   }
   return static_cast<Rank>(found - ranks.begin());
 }
@@ -104,10 +99,9 @@ Rank check_subset(std::span<const Rank> ranks, Rank mine, int size) {
 Status transfer_mismatch(const TensorView& sent, const TensorView& expected, Rank from, Rank to,
                          int tag) {
   if (sent.dtype == expected.dtype && sent.numel == expected.numel) return {};
-  return {StatusCode::kMismatch, "transfer with tag " + std::to_string(tag) + ": rank " +
-                                     std::to_string(from) + " sends " + described(sent) +
-                                     ", rank " + std::to_string(to) + " expects " +
-                                     described(expected)};
+  return {StatusCode::kMismatch,
+          str_cat("transfer with tag ", tag, ": rank ", from, " sends ", described(sent), ", rank ",
+                  to, " expects ", described(expected))};
 }
 
 }  // namespace hvd::host

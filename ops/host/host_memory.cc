@@ -45,7 +45,7 @@ MappedArenaPtr MappedArenas::find(std::span<const Slice> slices, Rank rank) cons
         slice.input.data == arena->at(static_cast<std::size_t>(rank), slice)) {
       continue;
     }
-    throw InvalidArgumentError("all_reduce: a slice of " + std::to_string(slice.input.numel) +
+    throw InvalidArgumentError("all_reduce: a slice of ", slice.input.numel,
                                " elements does not lie where its place says");
   }
   return arena;

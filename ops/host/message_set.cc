@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <string>
 
 #include "core/base/status.h"
 #include "ops/host/host_memory.h"
@@ -79,9 +78,8 @@ class MessageTransferLink final : public TransferLink {
 MessageShared::MessageShared(std::shared_ptr<MessageLink> the_link)
     : link(std::move(the_link)), transfers(std::make_unique<MessageTransferLink>(*link)) {
   if (link->limits().piece_bytes >= ReduceBatch::kLongestUnit) return;
-  throw InvalidArgumentError("pieces of " + std::to_string(link->limits().piece_bytes) +
-                             " bytes: expected at least " +
-                             std::to_string(ReduceBatch::kLongestUnit));
+  throw InvalidArgumentError("pieces of ", link->limits().piece_bytes, " bytes: expected at least ",
+                             ReduceBatch::kLongestUnit);
 }
 
 MessageSet::MessageSet(std::shared_ptr<MessageShared> shared)

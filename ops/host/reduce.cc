@@ -4,7 +4,6 @@
 #include <complex>
 #include <concepts>
 #include <cstring>
-#include <string>
 #include <type_traits>
 
 #include "core/base/dispatch.h"
@@ -61,7 +60,7 @@ Kernels<T> kernels(ReduceOp op, Isa isa) {
     if (op == ReduceOp::kBitAnd) return kernels_of<BitAnd, T>(isa);
     if (op == ReduceOp::kBitOr) return kernels_of<BitOr, T>(isa);
   }
-  throw InvalidArgumentError("reduce has no elementwise operation " + std::string(name_of(op)) +
+  throw InvalidArgumentError("reduce has no elementwise operation ", name_of(op),
                              " for this dtype (an average is a sum with a scale)");
 }
 
@@ -75,6 +74,7 @@ template Kernels<float> kernels(ReduceOp, Isa);
 template Kernels<double> kernels(ReduceOp, Isa);
 template Kernels<std::complex<float>> kernels(ReduceOp, Isa);
 template Kernels<std::complex<double>> kernels(ReduceOp, Isa);
+
 namespace {
 
 template <typename T>
@@ -153,12 +153,9 @@ void reduce_all(ReduceOp op, std::span<const void* const> inputs, void* out, std
 
 void check(DType dtype, ReduceOp op, std::size_t inputs, std::int64_t numel, Scales scales) {
   if (inputs == 0) throw InvalidArgumentError("reduce of no inputs");
-  if (numel < 0) {
-    throw InvalidArgumentError("reduce of a negative number of elements: " + std::to_string(numel));
-  }
+  if (numel < 0) throw InvalidArgumentError("reduce of a negative number of elements: ", numel);
   if (op == ReduceOp::kAverage || op == ReduceOp::kAdasum) {
-    throw InvalidArgumentError("reduce takes an elementwise operation, not " +
-                               std::string(name_of(op)));
+    throw InvalidArgumentError("reduce takes an elementwise operation, not ", name_of(op));
   }
   check_reduction(dtype, {.op = op, .prescale = scales.before, .postscale = scales.after});
 }

@@ -1,7 +1,6 @@
 #include "ops/host/transfers.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "core/base/bytes.h"
 #include "ops/host/arguments.h"
@@ -56,11 +55,10 @@ void settle(Transfer& transfer, const TensorView& sent, const TensorView& expect
 }
 
 Status given_up(const Transfer& receive) {
-  std::ostringstream out;
-  out << "rank " << receive.from << " gave up its send to rank " << receive.to << " with tag "
-      << receive.key.tag << " (" << receive.tensor.numel << " of " << name_of(receive.tensor.dtype)
-      << ") while it met this receive: what was received is not usable";
-  return {StatusCode::kStalled, out.str()};
+  return {StatusCode::kStalled,
+          str_cat("rank ", receive.from, " gave up its send to rank ", receive.to, " with tag ",
+                  receive.key.tag, " (", receive.tensor.numel, " of ", receive.tensor.dtype,
+                  ") while it met this receive: what was received is not usable")};
 }
 
 }  // namespace

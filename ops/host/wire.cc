@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <string>
 
 #include "core/base/half.h"
 #include "core/base/status.h"
@@ -23,7 +22,7 @@ constexpr std::size_t round_up_4(std::size_t bytes) {
 }
 
 [[noreturn]] void refuse(WireFormat format) {
-  throw InvalidArgumentError("wire format " + std::string(name_of(format)) +
+  throw InvalidArgumentError("wire format ", name_of(format),
                              " encodes nothing: elements travel as they are");
 }
 
@@ -126,8 +125,7 @@ template <typename Body>
 void with_type(DType dtype, const Body& body) {
   if (dtype == DType::kF32) return body(static_cast<float*>(nullptr));
   if (dtype == DType::kF64) return body(static_cast<double*>(nullptr));
-  throw InvalidArgumentError("a wire format is not defined for dtype " +
-                             std::string(name_of(dtype)));
+  throw InvalidArgumentError("a wire format is not defined for dtype ", dtype);
 }
 
 template <typename Body>

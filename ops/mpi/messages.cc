@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <string>
 
 namespace hvd {
 namespace {
@@ -72,7 +71,7 @@ MpiOutbox::~MpiOutbox() {
 
 void MpiOutbox::send(Rank to, MpiTag tag, Bytes bytes) {
   if (bytes.size() > INT_MAX) {
-    throw InternalError("a control message of " + std::to_string(bytes.size()) + " bytes");
+    throw InternalError("a control message of ", bytes.size(), " bytes");
   }
   Sending& sending = sending_.emplace_back();
   sending.bytes = std::move(bytes);

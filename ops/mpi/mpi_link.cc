@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -98,9 +97,8 @@ int greatest_tag(const MpiCommunicator& communicator) {
 
 MpiTags::MpiTags(int upper_bound) : labels_(upper_bound / kReserved - 1) {
   if (upper_bound >= kGuaranteed) return;
-  throw UnsupportedError("this MPI has tags up to " + std::to_string(upper_bound) +
-                         " (MPI_TAG_UB); at least " + std::to_string(kGuaranteed) +
-                         " are expected");
+  throw UnsupportedError("this MPI has tags up to ", upper_bound, " (MPI_TAG_UB); at least ",
+                         kGuaranteed, " are expected");
 }
 
 MpiMessageLink::MpiMessageLink(std::shared_ptr<MpiCommunicator> communicator,
@@ -112,10 +110,9 @@ MpiMessageLink::MpiMessageLink(std::shared_ptr<MpiCommunicator> communicator,
       inbox_(communicator_, communicator_->data(), MPI_ANY_SOURCE,
              static_cast<int>(MpiTag::kNote)) {
   limits_.operations = MpiTags::kWindow;
-  if (std::max(limits.piece_bytes, limits.small_bytes) <= INT_MAX) return;
-  throw InvalidArgumentError("messages of up to " +
-                             std::to_string(std::max(limits.piece_bytes, limits.small_bytes)) +
-                             " bytes: MPI counts up to " + std::to_string(INT_MAX));
+  const std::size_t longest = std::max(limits.piece_bytes, limits.small_bytes);
+  if (longest <= INT_MAX) return;
+  throw InvalidArgumentError("messages of up to ", longest, " bytes: MPI counts up to ", INT_MAX);
 }
 
 std::unique_ptr<host::Messages> MpiMessageLink::messages() {
@@ -133,8 +130,8 @@ void MpiMessageLink::open_set(std::uint64_t key) {
   if (labels_.insert(tags_.label(key)).second) return;
   throw UnsupportedError(
       "a process set would share its MPI tags with one that still exists (tags up to MPI_TAG_UB "
-      "tell " +
-      std::to_string(tags_.labels()) + " sets apart): remove older sets");
+      "tell ",
+      tags_.labels(), " sets apart): remove older sets");
 }
 
 }  // namespace hvd

@@ -17,10 +17,6 @@ constexpr std::size_t kQuoted = 24;  // characters of what something else said
 // or the outcome.
 constexpr std::size_t kPrefixBytes = sizeof kMagic + sizeof kVersion + sizeof(std::uint16_t);
 
-std::span<const std::byte> bytes_of(const char* text, std::size_t size) {
-  return std::as_bytes(std::span(text, size));
-}
-
 Sha256Digest derive(std::span<const std::byte> key, std::string_view label, std::uint64_t number) {
   Bytes message;
   ByteWriter out(message);
@@ -39,8 +35,8 @@ std::string quote(std::span<const std::byte> bytes) {
 }
 
 std::string other_version(std::uint16_t theirs) {
-  return "is of another build of horovod_cpp: its handshake is version " + std::to_string(theirs) +
-         ", this one's " + std::to_string(kVersion) + "; install the same on all machines";
+  return str_cat("is of another build of horovod_cpp: its handshake is version ", theirs,
+                 ", this one's ", kVersion, "; install the same on all machines");
 }
 
 }  // namespace
@@ -145,9 +141,8 @@ void Handshake::take_hello() {
   }
   welcome(outcome);
   if (outcome != Outcome::kWelcome) {
-    return fail(Fault::kRefused, "says that it is number " + std::to_string(from_) +
-                                     " and looks for number " + std::to_string(to) + " at epoch " +
-                                     std::to_string(epoch) + ": it is not expected here");
+    return fail(Fault::kRefused, str_cat("says that it is number ", from_, " and looks for number ",
+                                         to, " at epoch ", epoch, ": it is not expected here"));
   }
   terms_.service = service;
   step_ = Step::kConfirm;
@@ -194,8 +189,7 @@ std::string Handshake::refusal(Outcome outcome, std::uint64_t epoch) const {
     case Outcome::kOtherService:
       return "is of this job, but listens for something else";
     case Outcome::kOtherEpoch:
-      return "is at epoch " + std::to_string(epoch) + " of this job, and this end at epoch " +
-             std::to_string(terms_.epoch);
+      return str_cat("is at epoch ", epoch, " of this job, and this end at epoch ", terms_.epoch);
     case Outcome::kOtherListener:
       return "is of this job, but is not number " + std::to_string(terms_.to);
     default:
@@ -209,7 +203,8 @@ void Handshake::take_confirm() {
 }
 
 Sha256Digest Handshake::tag(char role) const noexcept {
-  const std::array<std::span<const std::byte>, 2> parts = {bytes_of(&role, 1), all_};
+  const std::array<std::span<const std::byte>, 2> parts = {std::as_bytes(std::span(&role, 1)),
+                                                           all_};
   return hmac_sha256(key_, parts);
 }
 

@@ -19,8 +19,8 @@ std::span<const std::byte> fill(Bytes& to, std::size_t wanted, std::span<const s
 
 Bytes make_frame(TcpFrameKind kind, std::span<const std::byte> body) {
   if (body.size() > kLongestFrame) {
-    throw InternalError("a control message of " + std::to_string(body.size()) +
-                        " bytes; the longest one is " + std::to_string(kLongestFrame));
+    throw InternalError("a control message of ", body.size(), " bytes; the longest one is ",
+                        kLongestFrame);
   }
   Bytes frame;
   frame.reserve(kHeaderBytes + body.size());

@@ -62,8 +62,7 @@ class TcpMessages final : public host::Messages {
 TcpLink::TcpLink(TcpControlPlane& plane, const host::MessageLimits& limits)
     : plane_(plane), limits_(limits), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) {
-    throw InternalError(std::string("cannot poll the connections, epoll_create1: ") +
-                        std::strerror(errno));
+    throw InternalError("cannot poll the connections, epoll_create1: ", std::strerror(errno));
   }
   for (int r = 0; r < size(); ++r) peers_.push_back(std::make_unique<Peer>());
   connect_to_self();
@@ -77,8 +76,7 @@ TcpLink::~TcpLink() {
 void TcpLink::connect_to_self() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) {
-    throw InternalError(std::string("cannot connect this rank to itself, socketpair: ") +
-                        std::strerror(errno));
+    throw InternalError("cannot connect this rank to itself, socketpair: ", std::strerror(errno));
   }
   peer(rank()).opened = true;
   take_connection({rank(), false, TcpDescriptor(ends[0]), {}});

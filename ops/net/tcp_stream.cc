@@ -298,8 +298,8 @@ std::optional<TcpReceivingStream::Receive> TcpReceivingStream::take_posted(
 
 void TcpReceivingStream::check_length(const Receive& receive, std::size_t bytes) {
   if (bytes <= receive.expected) return;
-  throw PeerLostError("sent a message of " + std::to_string(bytes) + " bytes where " +
-                      std::to_string(receive.expected) + " were expected");
+  throw PeerLostError(
+      str_cat("sent a message of ", bytes, " bytes where ", receive.expected, " were expected"));
 }
 
 void TcpReceivingStream::deliver(const Receive& receive, std::span<const std::byte> bytes,

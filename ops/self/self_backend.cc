@@ -94,7 +94,7 @@ bool SelfOperation::advance() {
 }
 
 void SelfControlPlane::send(Rank to, std::span<const std::byte>) {
-  throw InternalError("a world of one rank sent a message to rank " + std::to_string(to));
+  throw InternalError("a world of one rank sent a message to rank ", to);
 }
 
 }  // namespace hvd

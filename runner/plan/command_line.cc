@@ -104,7 +104,7 @@ std::vector<po::option> parse(const po::options_description& known,
 [[noreturn]] void refuse_unknown(const Known& known, const std::string& written) {
   std::vector<std::string> names;
   for (const auto& option : known.options.options()) names.push_back("--" + option->long_name());
-  throw InvalidArgumentError("unknown option " + written + did_you_mean(written, names) +
+  throw InvalidArgumentError("unknown option ", written, did_you_mean(written, names),
                              " (hvdrun --help-all lists them; hvdrun's options come before the "
                              "program, the program's own after it)");
 }
@@ -113,10 +113,11 @@ void refuse_contradiction(const std::vector<Given>& before, const Given& given) 
   if (given.row->value == "A,B") return;  // lists add up
   for (const Given& other : before) {
     if (other.row->subject() != given.row->subject()) continue;
-    throw InvalidArgumentError(given.written + ": " +
-                               (other.written == given.written
-                                    ? "given twice"
-                                    : "contradicts " + other.written + ", which comes before it"));
+    throw InvalidArgumentError(
+        given.written, ": ",
+        other.written == given.written
+            ? "given twice"
+            : str_cat("contradicts ", other.written, ", which comes before it"));
   }
 }
 

@@ -16,7 +16,7 @@ namespace hvd::runner {
 namespace {
 
 [[noreturn]] void bad_hosts(std::string_view part, const std::string& why) {
-  throw InvalidArgumentError("-H: '" + std::string(part) + "': " + why +
+  throw InvalidArgumentError("-H: '", part, "': ", why,
                              "; expected host:slots,host:slots, such as -H node1:4,node2:4");
 }
 
@@ -46,7 +46,7 @@ std::string host_problem(std::string_view text, HostSlots& host) {
 // One line of a hostfile without its comment; nothing when it is empty.
 std::optional<HostSlots> parse_line(const std::string& line, const std::string& place) {
   const auto refuse = [&](const std::string& word, const std::string& problem) {
-    throw InvalidArgumentError(place + ": '" + word + "': " + problem +
+    throw InvalidArgumentError(place, ": '", word, "': ", problem,
                                "expected lines such as 'node1 slots=4' or 'node1:4'");
   };
   std::istringstream words(line.substr(0, line.find('#')));
@@ -77,7 +77,7 @@ constexpr std::size_t kMostNodes = 100'000;
 constexpr std::size_t kMostDigits = 9;
 
 [[noreturn]] void bad(const char* variable, std::string_view text, const std::string& why) {
-  throw InvalidArgumentError(std::string(variable) + "='" + std::string(text) + "': " + why);
+  throw InvalidArgumentError(variable, "='", text, "': ", why);
 }
 
 [[noreturn]] void bad_nodes(std::string_view text, const std::string& why) {
@@ -180,16 +180,16 @@ std::vector<HostSlots> parse_hosts(std::string_view text) {
 std::vector<HostSlots> read_hostfile(const std::string& path) {
   std::ifstream file(path);
   if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    throw InvalidArgumentError("--hostfile: '" + path + "' cannot be read, or is empty");
+    throw InvalidArgumentError("--hostfile: '", path, "' cannot be read, or is empty");
   }
   std::vector<HostSlots> hosts;
   int number = 0;
   for (std::string line; std::getline(file, line);) {
-    const std::string place = path + ":" + std::to_string(++number);
+    const std::string place = str_cat(path, ":", ++number);
     const auto host = parse_line(line, place);
     if (!host) continue;
     if (has_host(hosts, host->host)) {
-      throw InvalidArgumentError(place + ": '" + host->host + "': " + kTwice);
+      throw InvalidArgumentError(place, ": '", host->host, "': ", kTwice);
     }
     hosts.push_back(*host);
   }
@@ -277,8 +277,8 @@ std::optional<ScheduledJob> slurm_job(const Environment& environment) {
   const std::vector<int> slots = expand_counts(*counts);
   if (names.size() != slots.size()) {
     bad("SLURM_TASKS_PER_NODE", *counts,
-        "has counts for " + std::to_string(slots.size()) + " nodes, but SLURM_JOB_NODELIST='" +
-            *nodes + "' names " + std::to_string(names.size()));
+        str_cat("has counts for ", slots.size(), " nodes, but SLURM_JOB_NODELIST='", *nodes,
+                "' names ", names.size()));
   }
   ScheduledJob job{"Slurm", "slurm", {}, {}};
   for (std::size_t i = 0; i < names.size(); ++i) job.hosts.push_back({names[i], slots[i]});

@@ -88,7 +88,7 @@ void add_ssh(std::vector<std::string>& argv, const Options& options) {
   std::string arguments = "-o BatchMode=yes -o ConnectTimeout=10";
   if (options.ssh_port != 0) arguments += " -p " + std::to_string(options.ssh_port);
   if (options.ssh_identity.find_first_of(" \t") != std::string::npos) {
-    throw InvalidArgumentError("-i '" + options.ssh_identity +
+    throw InvalidArgumentError("-i '", options.ssh_identity,
                                "': mpirun cannot pass names with blanks on");
   }
   if (!options.ssh_identity.empty()) arguments += " -i " + options.ssh_identity;
@@ -152,9 +152,7 @@ std::vector<std::string> start_on(const std::string& host, std::vector<std::stri
                                   const Options& options, const Environment& environment) {
   std::vector<std::string> words = {"env"};
   for (const char* name : {kStartTimeout, kLinkTimeout, kPortRange, "LD_LIBRARY_PATH"}) {
-    if (const auto value = value_of(environment, name)) {
-      words.push_back(std::string(name) + "=" + *value);
-    }
+    if (const auto value = value_of(environment, name)) words.push_back(str_cat(name, "=", *value));
   }
   if (words.size() > 1) agent.insert(agent.begin(), words.begin(), words.end());
   std::vector<std::string> argv;
@@ -262,19 +260,12 @@ std::vector<std::vector<int>> ranks_of_agents(const Options& options,
 LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context,
                             const std::string& agent_address, const std::string& rendezvous) {
   Environment environment = plan_environment(options, context, agent_address);
-  LaunchPlan plan{.by_mpirun = starts_by_mpirun(options, context),
-                  .remote = may_be_remote(options, context),
-                  .agents = ranks_of_agents(options, context),
-                  .placed = {},
-                  .nodes = {},
-                  .commands = {},
-                  .by_hand = {},
-                  .agent_address = "",
-                  .exported = {},
-                  .folder = "",
-                  .meeting = {},
-                  .warnings = options.warnings,
-                  .start_timeout = start_timeout(environment)};
+  LaunchPlan plan;
+  plan.by_mpirun = starts_by_mpirun(options, context);
+  plan.remote = may_be_remote(options, context);
+  plan.agents = ranks_of_agents(options, context);
+  plan.warnings = options.warnings;
+  plan.start_timeout = start_timeout(environment);
   if (plan.by_mpirun) {
     plan.commands.push_back({"", mpirun_command(options, context, environment), environment});
     return plan;

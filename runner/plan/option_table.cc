@@ -33,7 +33,7 @@ template <typename Number>
 Number number(const Given& given, Number least, Number most, const char* expected) {
   const auto value = parse_number<Number>(given.value);
   if (value && *value >= least && *value <= most) return *value;
-  throw InvalidArgumentError(given.written + ": '" + given.value + "': expected " + expected);
+  throw InvalidArgumentError(given.written, ": '", given.value, "': expected ", expected);
 }
 
 void take_np(Options& options, const Given& given) {
@@ -54,7 +54,7 @@ void take_hosts(Options& options, const Given& given) {
 void take_launcher(Options& options, const Given& given) {
   const bool known = given.value == "ssh" || given.value == "slurm" || given.value == "none";
   if (!known && !(given.value.starts_with("exec:") && given.value.size() > 5)) {
-    throw InvalidArgumentError(given.written + ": '" + given.value +
+    throw InvalidArgumentError(given.written, ": '", given.value,
                                "': expected ssh, slurm, none or exec:CMD");
   }
   options.launcher = given.value;
@@ -85,7 +85,7 @@ void take_endpoint(Options& options, const Given& given) {
   options.manual.port = port.value_or(0);
   // The next one is MASTER_PORT.
   if (options.manual.host.empty() || options.manual.port == 0 || options.manual.port == 65535) {
-    throw InvalidArgumentError(given.written + ": '" + given.value + "': expected HOST:PORT");
+    throw InvalidArgumentError(given.written, ": '", given.value, "': expected HOST:PORT");
   }
 }
 

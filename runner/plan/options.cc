@@ -8,8 +8,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "core/config/setting_kinds.h"
 #include "runner/plan/option_table.h"
+#include "runner/plan/placement.h"
 
 namespace hvd::runner {
 namespace {
@@ -26,7 +28,7 @@ class ConfigFile {
       const YAML::Node root = YAML::LoadFile(path_);
       if (!root.IsNull()) read_map(root, "");
     } catch (const YAML::BadFile&) {
-      throw InvalidArgumentError("--config-file: cannot read '" + path_ +
+      throw InvalidArgumentError("--config-file: cannot read '", path_,
                                  "' (a file of 'key: value' lines)");
     } catch (const YAML::ParserException& error) {
       fail(error.mark, error.msg);
@@ -35,11 +37,9 @@ class ConfigFile {
   }
 
  private:
-  std::string place(const YAML::Mark& mark) const {
-    return path_ + ":" + std::to_string(mark.line + 1);
-  }
+  std::string place(const YAML::Mark& mark) const { return str_cat(path_, ":", mark.line + 1); }
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& why) const {
-    throw InvalidArgumentError(place(mark) + ": " + why);
+    throw InvalidArgumentError(place(mark), ": ", why);
   }
 
   void read_map(const YAML::Node& map, const std::string& prefix) {
@@ -68,9 +68,7 @@ class ConfigFile {
 
   void take(const std::string& key, const std::string& value, const YAML::Mark& mark) {
     const auto [before, is_new] = lines_.emplace(key, mark.line + 1);
-    if (!is_new) {
-      fail(mark, key + ": was already given in line " + std::to_string(before->second));
-    }
+    if (!is_new) fail(mark, str_cat(key, ": was already given in line ", before->second));
     const std::vector<OptionRow>& table = option_table();
     const auto row = std::find_if(table.begin(), table.end(),
                                   [&](const OptionRow& each) { return each.key == key; });
@@ -97,10 +95,10 @@ void use_scheduler(Options& options, const Environment& environment) {
   options.hosts = job->hosts;
   if (options.np == 0) options.np = job->tasks.value_or(0);
   if (options.np > total_slots(options.hosts)) {
-    throw InvalidArgumentError(
-        "-np " + std::to_string(options.np) + ": more ranks than this " + job->scheduler +
-        " job has tasks (" + std::to_string(total_slots(options.hosts)) + ", on " +
-        to_string(options.hosts) + "); ask the scheduler for more (sbatch -n, for instance)");
+    throw InvalidArgumentError("-np ", options.np, ": more ranks than this ", job->scheduler,
+                               " job has tasks (", total_slots(options.hosts), ", on ",
+                               to_string(options.hosts),
+                               "); ask the scheduler for more (sbatch -n, for instance)");
   }
 }
 
@@ -120,21 +118,19 @@ void use_nodes(Options& options) {
   manual.nodes = std::max(1, manual.nodes);
   options.np = manual.nodes * std::max(1, manual.ranks_per_node);
   if (manual.nodes == 1) return;
-  const std::string all = "--nnodes " + std::to_string(manual.nodes) + ": ";
+  const std::string all = str_cat("--nnodes ", manual.nodes, ": ");
   if (manual.standalone) refuse(all + "--standalone means one machine");
   if (manual.host.empty()) refuse(all + "needs --rdzv-endpoint HOST:PORT, where the ranks meet");
   if (manual.node_rank < 0 || manual.node_rank >= manual.nodes) {
-    refuse(all + "needs --node-rank, 0 to " + std::to_string(manual.nodes - 1));
+    refuse(str_cat(all, "needs --node-rank, 0 to ", manual.nodes - 1));
   }
 }
 
 // Most ranks that one machine gets: mpirun fills the machines in order.
-int most_ranks_together(const Options& options) {
-  int left = options.np;
-  int most = options.hosts.empty() ? options.np : 0;
-  for (const HostSlots& host : options.hosts) {
-    most = std::max(most, std::min(host.slots, left));
-    left -= std::min(host.slots, left);
+std::size_t most_ranks_together(const Options& options) {
+  std::size_t most = options.hosts.empty() ? static_cast<std::size_t>(options.np) : 0;
+  for (const std::vector<int>& ranks : place_ranks(options.np, options.hosts)) {
+    most = std::max(most, ranks.size());
   }
   return most;
 }
@@ -144,21 +140,20 @@ void check_affinity(const Options& options) {
   const auto chosen = options.settings.find("HOROVOD_THREAD_AFFINITY");
   if (chosen == options.settings.end()) return;
   const std::string& cores = chosen->second.value;
-  const auto count = 1 + std::count(cores.begin(), cores.end(), ',');
-  const int needed = most_ranks_together(options);
+  const std::size_t count = split(cores, ',').size();
+  const std::size_t needed = most_ranks_together(options);
   if (count >= needed) return;
-  throw InvalidArgumentError("--thread-affinity " + cores + ": " + std::to_string(count) +
-                             " cores, but a machine has " + std::to_string(needed) +
-                             " ranks; give a core for each, such as 0,1,2");
+  throw InvalidArgumentError("--thread-affinity ", cores, ": ", count, " cores, but a machine has ",
+                             needed, " ranks; give a core for each, such as 0,1,2");
 }
 
 void check(const Options& options) {
   if (options.np == 0) {
-    throw InvalidArgumentError("-np: missing; say how many ranks to start, such as hvdrun -np 2 " +
+    throw InvalidArgumentError("-np: missing; say how many ranks to start, such as hvdrun -np 2 ",
                                (options.command.empty() ? "./train" : join_words(options.command)));
   }
   if (options.command.empty()) {
-    throw InvalidArgumentError("no program given; hvdrun -np " + std::to_string(options.np) +
+    throw InvalidArgumentError("no program given; hvdrun -np ", options.np,
                                " needs one after its options, such as python train.py");
   }
   if (options.launcher == "none" && options.manual.key_file.empty()) {
@@ -167,9 +162,9 @@ void check(const Options& options) {
   }
   if (options.command[0].empty()) throw InvalidArgumentError("the program's name is empty");
   if (!options.hosts.empty() && options.np > total_slots(options.hosts)) {
-    throw InvalidArgumentError("-np " + std::to_string(options.np) + ": more ranks than -H " +
-                               to_string(options.hosts) + " has slots (" +
-                               std::to_string(total_slots(options.hosts)) + ")");
+    throw InvalidArgumentError("-np ", options.np, ": more ranks than -H ",
+                               to_string(options.hosts), " has slots (", total_slots(options.hosts),
+                               ")");
   }
   check_affinity(options);
 }
@@ -195,9 +190,7 @@ std::vector<std::string> split_words(std::string_view text, const std::string& o
       *word += escapes ? text[++i] : c;
     }
   }
-  if (quote != 0) {
-    throw InvalidArgumentError(option + ": '" + std::string(text) + "': a quote is not closed");
-  }
+  if (quote != 0) throw InvalidArgumentError(option, ": '", text, "': a quote is not closed");
   if (word) words.push_back(*word);
   return words;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <type_traits>
 
 #include "core/base/half.h"
@@ -110,8 +109,7 @@ void dispatch(DType dtype, const Body& body) {
   if (dtype == DType::kBF16) return body(static_cast<BFloat16*>(nullptr));
   if (dtype == DType::kF32) return body(static_cast<float*>(nullptr));
   if (dtype == DType::kF64) return body(static_cast<double*>(nullptr));
-  throw InvalidArgumentError("reduction Adasum is not defined for dtype " +
-                             std::string(name_of(dtype)));
+  throw InvalidArgumentError("reduction Adasum is not defined for dtype ", dtype);
 }
 
 double weight(double ab, double squared_norm) {
@@ -180,32 +178,10 @@ void adasum(DType dtype, std::span<const void* const> inputs, void* out, std::in
   reduce(dtype, ReduceOp::kSum, {&result, 1}, out, numel, 1.0, postscale);
 }
 
-AdasumOperation::AdasumOperation(Rank rank, int size, std::vector<Fence> ready,
-                                 const Reduction& reduction)
-    : rank_(static_cast<std::size_t>(rank)),
-      size_(static_cast<std::size_t>(size)),
-      ready_(std::move(ready)),
-      reduction_(reduction),
-      levels_(adasum_levels(size)) {}
-
-AdasumOperation::AdasumOperation(Collective& collective, Rank rank, int size,
-                                 std::vector<Fence> ready, std::span<const Slice> slices,
-                                 const Reduction& reduction)
-    : AdasumOperation(rank, size, std::move(ready), reduction) {
-  for (const Slice& slice : slices) add(slice.input, 0, slice.output);
-  start(collective);
-}
-
-AdasumOperation::AdasumOperation(Collective& collective, Rank rank, int size,
-                                 std::vector<Fence> ready, std::span<const ScatterSlice> slices,
-                                 const Reduction& reduction)
-    : AdasumOperation(rank, size, std::move(ready), reduction) {
-  for (const ScatterSlice& slice : slices) {
-    std::int64_t before = 0;
-    for (std::size_t r = 0; r < rank_; ++r) before += slice.numel_of[r];
-    add(slice.input, static_cast<std::size_t>(before), slice.output);
-  }
-  start(collective);
+void AdasumOperation::add(const ScatterSlice& slice) {
+  std::int64_t before = 0;
+  for (std::size_t r = 0; r < rank_; ++r) before += slice.numel_of[r];
+  add(slice.input, static_cast<std::size_t>(before), slice.output);
 }
 
 // `kept_from`: the element of `input` from which on the result belongs to `output`.

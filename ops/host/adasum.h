@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/dtype.h"
@@ -71,12 +72,19 @@ class AdasumOperation final : public Operation {
  public:
   // Starts all its operations at once, in one order on all ranks, and advances each when the one
   // before is finished: requires a Collective that touches no memory before the first advance().
-  // Slices of one floating dtype; `ready` is what their inputs wait for.
+  // Slices or, where each rank keeps its part of the same bits, ScatterSlices, of one floating
+  // dtype; `ready` is what their inputs wait for.
+  template <typename Slices>
   AdasumOperation(Collective& collective, Rank rank, int size, std::vector<Fence> ready,
-                  std::span<const Slice> slices, const Reduction& reduction);
-  // The same bits, of which each rank keeps its part.
-  AdasumOperation(Collective& collective, Rank rank, int size, std::vector<Fence> ready,
-                  std::span<const ScatterSlice> slices, const Reduction& reduction);
+                  const Slices& slices, const Reduction& reduction)
+      : rank_(static_cast<std::size_t>(rank)),
+        size_(static_cast<std::size_t>(size)),
+        ready_(std::move(ready)),
+        reduction_(reduction),
+        levels_(adasum_levels(size)) {
+    for (const auto& slice : slices) add(slice);
+    start(collective);
+  }
 
   bool advance() override;
   bool withdraw() noexcept override;
@@ -89,8 +97,8 @@ class AdasumOperation final : public Operation {
     TensorView output;
   };
 
-  AdasumOperation(Rank rank, int size, std::vector<Fence> ready, const Reduction& reduction);
-
+  void add(const Slice& slice) { add(slice.input, 0, slice.output); }
+  void add(const ScatterSlice& slice);
   void add(const TensorView& input, std::size_t kept_from, const TensorView& output);
   void start(Collective& collective);
   void pack();

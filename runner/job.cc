@@ -10,6 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/base/topology.h"
 #include "core/system/host.h"
 #include "runner/output/output.h"
 #include "runner/output/output_writer.h"
@@ -232,7 +233,7 @@ void Job::enforce_start() {
   start_deadline_ = TimePoint::max();
   if (stop_signal_ != 0 || (roots_.ended() && !roots_.none())) return;
   not_started_ = "hvdrun: not started after " + seconds_text(plan_.start_timeout) + ": " +
-                 name_ranks(agents_.missing()) + " of " + std::to_string(options_.np) + "; " +
+                 describe_ranks(agents_.missing()) + " of " + std::to_string(options_.np) + "; " +
                  (plan_.remote ? "can this machine reach theirs with ssh, and they this one? "
                                : "is this machine too busy? ") +
                  "--verbose shows the command that starts them and its messages, --start-timeout "

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iomanip>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,24 +54,20 @@ void raise_file_limit(int ranks) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-std::string pad(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
-}
-
 // The version, what the build has, the backends that can be used here, and what starts ranks.
 std::string describe_build() {
-  std::string text = "hvdrun (horovod_cpp) " HVD_VERSION "\n\nBuilt with\n";
-  text += build_table();
-  text += "\nUsable here\n";
-  for (const BackendInfo& backend : backends()) {
-    text += std::string("  [") + (backend.usable ? 'x' : ' ') + "] " + pad(backend.name, 9) +
-            backend.detail + "\n";
-  }
+  std::ostringstream text;
+  const auto add = [&](bool usable, const std::string& name, const std::string& detail) {
+    text << "  [" << (usable ? 'x' : ' ') << "] " << std::left << std::setw(9) << name << detail
+         << '\n';
+  };
+  text << "hvdrun (horovod_cpp) " HVD_VERSION "\n\nBuilt with\n"
+       << build_table() << "\nUsable here\n";
+  for (const BackendInfo& backend : backends()) add(backend.usable, backend.name, backend.detail);
   const std::string mpirun = find_in_path("mpirun", environment("PATH").value_or(""));
-  text += std::string("  [") + (mpirun.empty() ? ' ' : 'x') + "] " + pad("mpirun", 9) +
-          (mpirun.empty() ? "not in PATH: apt-get install openmpi-bin" : mpirun) + "\n";
-  return text;
+  add(!mpirun.empty(), "mpirun",
+      mpirun.empty() ? "not in PATH: apt-get install openmpi-bin" : mpirun);
+  return text.str();
 }
 
 // Every setting as a rank that is started from here would have it.
@@ -108,7 +106,7 @@ int run(std::span<const std::string> arguments) {
   }
   if (const std::string text = requested_text(options); !text.empty()) {
     if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-    throw InternalError(std::string("cannot write standard output: ") + std::strerror(errno));
+    throw InternalError("cannot write standard output: ", std::strerror(errno));
   }
   raise_file_limit(options.np);
   if (relays) return run_relay(options, look_around());

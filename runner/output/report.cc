@@ -10,17 +10,9 @@
 #include <set>
 #include <utility>
 
+#include "core/base/topology.h"
+
 namespace hvd::runner {
-
-std::string name_ranks(std::span<const int> ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
-}
-
 namespace {
 
 std::string hint(const ProgramEnd& end, const std::string& program) {
@@ -34,7 +26,7 @@ std::string hint(const ProgramEnd& end, const std::string& program) {
 }
 
 std::string ended_with_success(std::span<const int> ranks, const std::string& when) {
-  return name_ranks(ranks) + when + " with exit code 0\n";
+  return describe_ranks(ranks) + when + " with exit code 0\n";
 }
 
 std::string in_seconds(Duration time) {
@@ -84,7 +76,7 @@ std::string recordings(std::span<const RankEnd> ends, const RankEnd& first) {
   std::string text;
   for (auto& [folder, of] : ranks) {
     std::sort(of.begin(), of.end());
-    text += "hvdrun: the last operations of " + name_ranks(of) + " are in " + folder +
+    text += "hvdrun: the last operations of " + describe_ranks(of) + " are in " + folder +
             (hosts.size() > 1 ? " on their hosts" : "") + "\n";
   }
   return text;

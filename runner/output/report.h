@@ -31,9 +31,6 @@ int exit_code(const RankEnd& rank);
 // "exit code 3", "killed by SIGKILL", "could not start './x': No such file or directory".
 std::string describe_end(const RankEnd& rank, const std::string& program);
 
-// "rank 1", "ranks 1, 4 and 7"
-std::string name_ranks(std::span<const int> ranks);
-
 // The block hvdrun ends with: first failing rank, how, who had ended before without a failure,
 // which others failed, where ranks left their last operations (unless the cause is the program's
 // own: then they tell nothing), its last lines. `last_lines`: null = they can still be seen.

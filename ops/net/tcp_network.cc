@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/fields.h"
 #include "ops/net/tcp_socket.h"
 
 namespace hvd {
@@ -51,7 +52,7 @@ TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> list
       buffer_(kBufferBytes),
       next_heartbeat_(Clock::now() + link_timeout_ / kHeartbeats) {
   if (epoll_ && watch_listeners(epoll_.get(), EPOLL_CTL_ADD, listeners_, EPOLLIN)) return;
-  throw InternalError(std::string("cannot watch the connections, epoll: ") + std::strerror(errno));
+  throw InternalError("cannot watch the connections, epoll: ", std::strerror(errno));
 }
 
 bool TcpNetwork::serve() {
@@ -64,13 +65,13 @@ bool TcpNetwork::serve() {
       accept_all(listeners_[id & ~kListener]);
       continue;
     }
-    const auto found = links_.find(id);
-    if (found == links_.end()) continue;
-    if (found->second.stage == Stage::kConnecting) {
-      connecting_ended(found->second);
+    Link* const link = links_.get(id);
+    if (link == nullptr) continue;
+    if (link->stage == Stage::kConnecting) {
+      connecting_ended(*link);
       continue;
     }
-    if ((event.events & EPOLLOUT) != 0) flush(found->second);
+    if ((event.events & EPOLLOUT) != 0) flush(*link);
     if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) read(id, kReadsInARow);
   }
   const TimePoint now = Clock::now();
@@ -79,8 +80,8 @@ bool TcpNetwork::serve() {
     watch_listeners(epoll_.get(), EPOLL_CTL_MOD, listeners_, EPOLLIN);
   }
   for (const Id id : std::vector<Id>(unsettled_.begin(), unsettled_.end())) {
-    const auto found = links_.find(id);
-    if (found != links_.end() && now >= found->second.deadline) broken(id, "no answer");
+    const Link* const link = links_.get(id);
+    if (link != nullptr && now >= link->deadline) broken(id, "no answer");
   }
   std::vector<Rank> ended;
   for (const auto& [rank, limit] : ending_) {
@@ -165,14 +166,13 @@ void TcpNetwork::watch(Link& link, bool is_new) {
 }
 
 void TcpNetwork::close(Id id) {
-  const auto found = links_.find(id);
-  if (found == links_.end()) return;
-  const Link& link = found->second;
-  const Rank rank = link.target.rank;
+  const Link* const link = links_.get(id);
+  if (link == nullptr) return;
+  const Rank rank = link->target.rank;
   if (rank >= 0 && peer(rank).sending == id) peer(rank).sending = 0;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket.get(), nullptr);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->socket.get(), nullptr);
   unsettled_.erase(id);
-  links_.erase(found);
+  links_.erase(id);
 }
 
 void TcpNetwork::flush(Link& link) {
@@ -197,17 +197,16 @@ void TcpNetwork::flush(Link& link) {
 
 void TcpNetwork::read(Id id, int times) {
   for (int i = 0; i < times; ++i) {
-    const auto found = links_.find(id);
-    if (found == links_.end()) return;
+    Link* const link = links_.get(id);
+    if (link == nullptr) return;
     std::string why;
-    Link& link = found->second;
     // What follows a handshake may be for whom the connection is handed out to.
-    const std::size_t most = link.handshake ? link.handshake->missing() : buffer_.size();
-    const auto count = read_some(link.socket.get(), std::span(buffer_).first(most), why);
+    const std::size_t most = link->handshake ? link->handshake->missing() : buffer_.size();
+    const auto count = read_some(link->socket.get(), std::span(buffer_).first(most), why);
     if (!count) return broken(id, why);
     if (*count == 0) return;
-    link.silent = 0;
-    take(link, std::span(buffer_).first(*count));
+    link->silent = 0;
+    take(*link, std::span(buffer_).first(*count));
     if (*count < most && times == kReadsInARow) return;  // there is no more now
   }
 }
@@ -224,18 +223,14 @@ void TcpNetwork::take(Link& link, std::span<const std::byte> bytes) {
   } catch (const PeerLostError& error) {
     return broken(id, error.what());
   }
-  if (const auto found = links_.find(id); found != links_.end()) {
-    found->second.reader = std::move(reader);
-  }
+  if (Link* const still = links_.get(id)) still->reader = std::move(reader);
 }
 
 void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
-  const auto found = links_.find(id);
-  if (found == links_.end()) return;
-  Link& link = found->second;
-  const Rank rank = link.target.rank;
+  const Link* const link = links_.get(id);
+  if (link == nullptr || kind == TcpFrameKind::kHeartbeat) return;
+  const Rank rank = link->target.rank;
   Peer& other = peer(rank);
-  if (kind == TcpFrameKind::kHeartbeat) return;
   if (kind == TcpFrameKind::kMessage) {
     events_.push_back({rank, std::move(body), false, {}});
   } else if (kind == TcpFrameKind::kGoodbye) {
@@ -245,8 +240,7 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
     close(id);
     if (opening_.contains({rank, HandshakeService::kData})) data_ended(rank, "has left");
   } else {
-    other.why = placement_.described(rank) +
-                " failed: " + std::string(reinterpret_cast<const char*>(body.data()), body.size());
+    other.why = placement_.described(rank) + " failed: " + to_text(body);
     close(id);
     lose(rank, other.why);
   }
@@ -257,31 +251,26 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
 void TcpNetwork::heartbeat(TimePoint now) {
   next_heartbeat_ = now + link_timeout_ / kHeartbeats;
   if (!departure_.empty()) return;
-  std::vector<Id> up;
-  for (const auto& [id, link] : links_) {
-    if (link.stage == Stage::kUp) up.push_back(id);
-  }
-  for (const Id id : up) {
-    const auto found = links_.find(id);
-    if (found == links_.end()) continue;
-    Link& link = found->second;
-    if (++link.silent >= kHeartbeats) {
-      const Rank rank = link.target.rank;
+  for (const Id id : links_.where([](const Link& each) { return each.stage == Stage::kUp; })) {
+    Link* const link = links_.get(id);
+    if (link == nullptr) continue;
+    if (++link->silent >= kHeartbeats) {
+      const Rank rank = link->target.rank;
       lose(rank, placement_.described(rank) + " does not answer: nothing has come from it for " +
                      seconds_text(link_timeout_) +
                      " (HVD_LINK_TIMEOUT_SECONDS), so its process or its host is stopped");
-    } else if (link.outbox.empty()) {  // what is to be sent says as much
-      link.outbox.push_back(make_frame(TcpFrameKind::kHeartbeat, {}));
-      flush(link);
+    } else if (link->outbox.empty()) {  // what is to be sent says as much
+      link->outbox.push_back(make_frame(TcpFrameKind::kHeartbeat, {}));
+      flush(*link);
     }
   }
 }
 
 void TcpNetwork::broken(Id id, const std::string& why) {
-  const auto found = links_.find(id);
-  if (found == links_.end()) return;
-  const Stage stage = found->second.stage;
-  const Target target = found->second.target;
+  const Link* const link = links_.get(id);
+  if (link == nullptr) return;
+  const Stage stage = link->stage;
+  const Target target = link->target;
   close(id);
   if (stage == Stage::kUnauthenticated) return;
   if (stage != Stage::kUp) {
@@ -304,14 +293,12 @@ void TcpNetwork::lose(Rank rank, const std::string& why) {
   if (other.lost) return;
   other.lost = true;
   other.why = why;
-  std::vector<Id> ids;
-  for (const auto& [id, link] : links_) {
-    if (link.target.rank == rank) ids.push_back(id);
-  }
+  const std::vector<Id> ids =
+      links_.where([rank](const Link& each) { return each.target.rank == rank; });
   for (const Id id : ids) {
     // What it sent before, and perhaps why or that it leaves, is on the other link.
-    const auto found = links_.find(id);
-    if (found != links_.end() && found->second.stage == Stage::kUp) read(id, INT_MAX);
+    const Link* const link = links_.get(id);
+    if (link != nullptr && link->stage == Stage::kUp) read(id, INT_MAX);
   }
   for (const Id id : ids) close(id);
   opening_.erase({rank, HandshakeService::kControl});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -8,7 +9,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -32,9 +32,7 @@ class TcpNetwork {
   struct Target {
     Rank rank = -1;
     HandshakeService service = HandshakeService::kControl;
-    bool operator<(const Target& other) const {
-      return std::tie(rank, service) < std::tie(other.rank, other.service);
-    }
+    auto operator<=>(const Target&) const = default;
   };
 
   // What happened: a message, or the loss of a rank, in which case `why` names rank and host.
@@ -124,14 +122,30 @@ class TcpNetwork {
     }
   };
 
+  struct Links : std::map<Id, Link> {  // a map: links do not move
+    // nullptr if it has ended.
+    Link* get(Id id) {
+      const auto found = find(id);
+      return found == end() ? nullptr : &found->second;
+    }
+    // Those for which `holds`: what is done with one may end others.
+    std::vector<Id> where(const auto& holds) const {
+      std::vector<Id> ids;
+      for (const auto& [id, link] : *this) {
+        if (holds(link)) ids.push_back(id);
+      }
+      return ids;
+    }
+  };
+
   // What this rank says last.
   struct Departure {
     TcpFrameKind kind = TcpFrameKind::kGoodbye;
     Bytes frame;  // empty before part()
 
     bool empty() const { return frame.empty(); }
-    // False if nothing may be said over this connection. To say it twice does no harm.
-    bool say(Link& link) const;
+    // Where it may be said. To say it twice does no harm.
+    void say(Link& link) const;
   };
 
   struct Peer {
@@ -184,7 +198,7 @@ class TcpNetwork {
   std::vector<LocalAddress> local_;
   UniqueFd epoll_;
   std::unique_ptr<Peer[]> peers_;  // by rank
-  std::map<Id, Link> links_;       // a map: links do not move
+  Links links_;
   Id last_id_ = 0;
   std::set<Id> unsettled_;  // links whose handshake goes on
   std::map<Target, Opening> opening_;

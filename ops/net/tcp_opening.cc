@@ -166,25 +166,20 @@ void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
   flush(link);
 }
 
-bool TcpNetwork::Departure::say(Link& link) const {
+void TcpNetwork::Departure::say(Link& link) const {
   // Who was welcomed would take the end of its connection for the death of this rank, which may be
   // gone before it reads the confirmation. A reason is only for who has proven to be of this job.
   const bool may_hear =
       link.stage == Stage::kUp || (link.welcomed() && kind == TcpFrameKind::kGoodbye);
-  if (empty() || !may_hear) return false;
-  link.outbox.push_back(frame);
-  return true;
+  if (!empty() && may_hear) link.outbox.push_back(frame);
 }
 
 void TcpNetwork::part(TcpFrameKind how, const std::string& why) {
   if (!departure_.empty()) return;
   departure_ = {how, make_frame(how, std::as_bytes(std::span(why)))};
-  std::vector<Id> parting;
-  for (auto& [id, link] : links_) {
-    if (departure_.say(link)) parting.push_back(id);
-  }
-  for (const Id id : parting) {
-    if (const auto found = links_.find(id); found != links_.end()) flush(found->second);
+  for (auto& [id, link] : links_) departure_.say(link);
+  for (const Id id : links_.where([](const Link& each) { return !each.outbox.empty(); })) {
+    if (Link* const link = links_.get(id)) flush(*link);
   }
 }
 

@@ -65,7 +65,7 @@ std::string read_address(const AgentCall& call) {
   std::string line;
   for (char c = 0; line.size() < (1 << 16); line += c) {
     if (!wait_until_ready(STDIN_FILENO, POLLIN, call.give_up, call.endings)) {
-      throw PeerLostError("agent " + std::to_string(call.number) + " on " + host_name() +
+      throw PeerLostError(described(call) +
                           ": hvdrun's address did not come on standard input; what starts agents "
                           "(--launcher) has to pass it on");
     }
@@ -274,7 +274,7 @@ int run_agent(std::span<const std::string> arguments) {
   leave_signals_to_others();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t pid = fork();
-  if (pid < 0) throw InternalError(std::string("fork: ") + std::strerror(errno));
+  if (pid < 0) throw InternalError("fork: ", std::strerror(errno));
   if (pid == 0) {
     setsid();
     lifeline.write_end.reset();

@@ -162,8 +162,8 @@ void Agents::greet(Peer& peer, const Hello& hello) {
   };
   facts_[static_cast<std::size_t>(peer.number)] =
       HostFacts{hello.host,
-                beyond_loopback(peer.connection.peer_address()),
-                beyond_loopback(peer.connection.own_address()),
+                beyond_loopback(peer.connection.peer_host()),
+                beyond_loopback(peer.connection.own_host()),
                 hello.master_port,
                 hello.meeting_port,
                 hello.boot};

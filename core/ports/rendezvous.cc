@@ -37,10 +37,7 @@ Topology topology_of(const Placement& placement) {
 std::vector<Rank> local_ranks(const Placement& placement) {
   std::vector<Rank> ranks;
   for (Rank r = 0; r < placement.size(); ++r) {
-    const auto at = static_cast<std::size_t>(r);
-    if (placement.host_of[at] == placement.host_of[static_cast<std::size_t>(placement.rank)]) {
-      ranks.push_back(r);
-    }
+    if (placement.is_local(r)) ranks.push_back(r);
   }
   return ranks;
 }

@@ -22,6 +22,10 @@ struct Placement {
   const std::string& host_name(Rank of) const {
     return host_names[static_cast<std::size_t>(host_of[static_cast<std::size_t>(of)])];
   }
+  // On the host of `rank`.
+  bool is_local(Rank other) const {
+    return host_of[static_cast<std::size_t>(other)] == host_of[static_cast<std::size_t>(rank)];
+  }
   // "rank 3 on host a"
   std::string described(Rank of) const {
     return "rank " + std::to_string(of) + " on host " + host_name(of);

@@ -1,7 +1,5 @@
 #include "ops/connect/backends.h"
 
-#include <algorithm>
-
 #include "core/config/launch_info.h"
 #include "core/config/log.h"
 #include "core/system/interruptible_waits.h"
@@ -30,10 +28,9 @@ DataSegment::Needs memory_needs(const HostTopology& here) {
 }
 
 std::vector<Rank> remote_ranks(const Placement& placement) {
-  const std::vector<Rank> locals = local_ranks(placement);
   std::vector<Rank> remote;
   for (Rank r = 0; r < placement.size(); ++r) {
-    if (!std::binary_search(locals.begin(), locals.end(), r)) remote.push_back(r);
+    if (!placement.is_local(r)) remote.push_back(r);
   }
   return remote;
 }
@@ -47,7 +44,7 @@ struct World {
 };
 
 [[noreturn]] void refuse_setting(const World& world, const std::string& setting) {
-  throw UnsupportedError(setting + ", but " + world.launcher +
+  throw UnsupportedError(setting, ", but ", world.launcher,
                          " started this process without MPI: leave it alone, or use mpirun or "
                          "hvdrun --mpi");
 }
@@ -73,10 +70,7 @@ ControlPlanes make_control_plane(const World& world, const Config& config, const
     remote = world.mpi->make_control_plane(placement, remote_ranks(placement));
   } else if (placement.hosts() > 1 || config.cpu_operations == "tcp") {
     DoorbellState* const bell = local != nullptr ? &local->doorbell_state() : nullptr;
-    const AllGather all_gather = [&world](const std::string& mine, TimePoint limit) {
-      return world.others.all_gather(mine, limit);
-    };
-    auto tcp = connect_hosts(placement, config, bell, all_gather, deadline, world.others.secret());
+    auto tcp = connect_hosts(world.others, placement, config, bell, deadline);
     made.tcp = tcp.get();
     remote = std::move(tcp);
   }
@@ -159,14 +153,10 @@ void expect_world(const LaunchInfo& launch, const MpiLink& link) {
   const bool same_size = !launch.size || *launch.size == link.size();
   const bool same_rank = !launch.rank || *launch.rank == link.rank();
   if (same_size && same_rank) return;
-  const auto text = [](const std::optional<int>& value) {
-    return value ? std::to_string(*value) : std::string("?");
-  };
-  throw UnsupportedError(launch.launcher + " started rank " + text(launch.rank) + " of " +
-                         text(launch.size) + ", but MPI sees rank " + std::to_string(link.rank()) +
-                         " of " + std::to_string(link.size()) +
+  throw UnsupportedError(launch.launcher, " started ", place_in_job(launch), ", but MPI sees rank ",
+                         link.rank(), " of ", link.size(),
                          ": this MPI does not understand that launcher. Use the mpirun of the MPI "
-                         "that horovod_cpp was built with; " +
+                         "that horovod_cpp was built with; ",
                          launch_advice(launch.launcher));
 }
 
@@ -184,8 +174,8 @@ Ports connect_to_self(const Config& config) {
 Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Term> arguments) {
   const MpiLibrary& library = mpi_library();
   if (library.module == nullptr) {
-    throw UnsupportedError(launch.launcher +
-                           " started this process, but MPI cannot be used: " + library.detail);
+    throw UnsupportedError(launch.launcher,
+                           " started this process, but MPI cannot be used: ", library.detail);
   }
   const TimePoint deadline = Clock::now() + config.start_timeout;
   const auto link =
@@ -204,7 +194,7 @@ Ports connect_by_mpi(const LaunchInfo& launch, Config config, std::span<const Te
 }
 
 [[noreturn]] void refuse_mpi_controller(const LaunchInfo& launch) {
-  throw UnsupportedError("HOROVOD_CONTROLLER=mpi, but " + launch.launcher +
+  throw UnsupportedError("HOROVOD_CONTROLLER=mpi, but ", launch.launcher,
                          " started this process without MPI: use mpirun or hvdrun --mpi, or leave "
                          "HOROVOD_CONTROLLER alone");
 }
@@ -245,9 +235,8 @@ bool is_alone(const LaunchInfo& launch, const Config& config) {
                                "HOROVOD_RANK and HOROVOD_SIZE too, or unset it");
   }
   if (launch.size == 1 && launch.rank.value_or(0) != 0) {
-    throw InvalidArgumentError(launch.launcher + " started this process as rank " +
-                               std::to_string(*launch.rank) +
-                               " of 1: expected a rank below the size");
+    throw InvalidArgumentError(launch.launcher, " started this process as ", place_in_job(launch),
+                               ": expected a rank below the size");
   }
   return launch.launcher.empty() || launch.size == 1;
 }

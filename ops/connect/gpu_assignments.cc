@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "core/base/fields.h"
 #include "core/base/status.h"
 #include "ops/connect/libraries.h"
 
@@ -24,14 +23,6 @@ int own_device(NcclModule& module, Rank local_rank) {
 
 }  // namespace
 
-std::string encode(const GpuAssignment& claim) {
-  return to_text(encode_fields(claim));
-}
-
-GpuAssignment decode_gpu_claim(const std::string& text) {
-  return decode_fields<GpuAssignment>(to_bytes(text));
-}
-
 void check_gpu_claims(std::span<const GpuAssignment> claims, const std::string& gpu_operations) {
   std::map<std::string, std::size_t> first;  // rank by GPU
   for (std::size_t rank = 0; rank < claims.size(); ++rank) {
@@ -39,15 +30,13 @@ void check_gpu_claims(std::span<const GpuAssignment> claims, const std::string& 
     const std::string& problem =
         claim.problem.empty() && gpu_operations == "nccl" ? claim.nccl_problem : claim.problem;
     if (!problem.empty()) {
-      throw UnsupportedError("HVD_GPU_OPERATIONS=" + gpu_operations + ", but rank " +
-                             std::to_string(rank) + " on host " + claim.host +
-                             " cannot use it: " + problem);
+      throw UnsupportedError("HVD_GPU_OPERATIONS=", gpu_operations, ", but rank ", rank,
+                             " on host ", claim.host, " cannot use it: ", problem);
     }
     const auto [other, is_new] = first.try_emplace(claim.gpu, rank);
     if (is_new || gpu_operations != "nccl") continue;
-    throw UnsupportedError("ranks " + std::to_string(other->second) + " and " +
-                           std::to_string(rank) + " on host " + claim.host + " both use the GPU " +
-                           claim.gpu +
+    throw UnsupportedError("ranks ", other->second, " and ", rank, " on host ", claim.host,
+                           " both use the GPU ", claim.gpu,
                            ", and NCCL wants one for each: start no more ranks on a host than it "
                            "has GPUs, and let CUDA_VISIBLE_DEVICES show each rank its own or all "
                            "of them. HVD_GPU_OPERATIONS=ipc lets ranks share one");

@@ -33,10 +33,6 @@ struct GpuAssignment {
                  &GpuAssignment::nccl_problem, &GpuAssignment::id);
 };
 
-std::string encode(const GpuAssignment& claim);
-// Throws PeerLostError if `text` is malformed.
-GpuAssignment decode_gpu_claim(const std::string& text);
-
 // `claims`: of all ranks, in rank order. Throws UnsupportedError, with the same text on every rank,
 // if a rank has no GPU, or, with NCCL, which refuses that, if two use the same one: it names both.
 void check_gpu_claims(std::span<const GpuAssignment> claims, const std::string& gpu_operations);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/deadlines.h"
+#include "core/base/fields.h"
 #include "core/base/status.h"
 #include "core/config/log.h"
 
@@ -53,9 +54,8 @@ void expect_everywhere(const std::vector<std::string>& problems,
                        std::span<const GpuAssignment> claims, const std::string& operations) {
   for (std::size_t rank = 0; rank < problems.size(); ++rank) {
     if (problems[rank].empty()) continue;
-    throw UnsupportedError("HVD_GPU_OPERATIONS is " + operations + " here, which failed on rank " +
-                           std::to_string(rank) + " on host " + claims[rank].host + ": " +
-                           problems[rank]);
+    throw UnsupportedError("HVD_GPU_OPERATIONS is ", operations, " here, which failed on rank ",
+                           rank, " on host ", claims[rank].host, ": ", problems[rank]);
   }
 }
 
@@ -92,8 +92,8 @@ std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuTo
                                          Collective& world) {
   std::vector<GpuAssignment> claims;
   for (const std::string& text :
-       all_gather(encode(claim_gpu(library, here.host, here.place, config)))) {
-    claims.push_back(decode_gpu_claim(text));
+       all_gather(to_text(encode_fields(claim_gpu(library, here.host, here.place, config))))) {
+    claims.push_back(decode_fields<GpuAssignment>(to_bytes(text)));
   }
   const GpuChoice choice = choose_gpu_operations(claims, config.gpu_operations, here.hosts);
   if (here.place.rank == 0) {

@@ -1,7 +1,6 @@
 #include "ops/connect/meeting.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,8 +29,7 @@ constexpr const char* kOfSeveralHosts =
 
 [[noreturn]] void refuse(const std::string& origin, std::string_view text) {
   throw InvalidArgumentError(
-      origin + "='" + std::string(text) +
-      "': expected env://, tcp://HOST:PORT, file:///FOLDER/NAME or unix:NAME");
+      origin, "='", text, "': expected env://, tcp://HOST:PORT, file:///FOLDER/NAME or unix:NAME");
 }
 
 std::optional<std::string_view> after(std::string_view text, std::string_view prefix) {
@@ -39,34 +37,14 @@ std::optional<std::string_view> after(std::string_view text, std::string_view pr
   return text.substr(prefix.size());
 }
 
-// "node1:29400", "[fd00::1]:29400"
-MeetingPoint parse_tcp(std::string_view rest, std::string_view text, const std::string& origin) {
-  const std::size_t colon = rest.rfind(':');
-  if (colon == std::string_view::npos) refuse(origin, text);
-  const auto port = parse_number<std::uint16_t>(rest.substr(colon + 1));
-  std::string host(rest.substr(0, colon));
-  const bool in_brackets = host.starts_with('[') && host.ends_with(']');
-  if (in_brackets) host = host.substr(1, host.size() - 2);
-  const bool is_v6 = host.find(':') != std::string::npos;
-  if (host.empty() || !port || *port == 0 || is_v6 != in_brackets) refuse(origin, text);
-  return {Kind::kTcp, host == "localhost" ? "127.0.0.1" : host, *port};
-}
-
-// A port that nobody listens on may be given to the very socket that looks for it.
-bool is_connected_to_itself(const TcpDescriptor& fd) {
-  sockaddr_storage own{};
-  sockaddr_storage other{};
-  socklen_t own_length = sizeof own;
-  socklen_t other_length = sizeof other;
-  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &own_length);
-  getpeername(fd.get(), reinterpret_cast<sockaddr*>(&other), &other_length);
-  return own_length == other_length && std::memcmp(&own, &other, own_length) == 0;
-}
-
 }  // namespace
 
 MeetingPoint parse_meeting_point(std::string_view text, const std::string& origin) {
-  if (const auto rest = after(text, "tcp://")) return parse_tcp(*rest, text, origin);
+  if (const auto rest = after(text, "tcp://")) {
+    const auto address = parse_tcp_address(*rest);
+    if (!address) refuse(origin, text);
+    return {Kind::kTcp, address->host == "localhost" ? "127.0.0.1" : address->host, address->port};
+  }
   if (const auto path = after(text, "file://"); path && path->starts_with('/')) {
     return {Kind::kFile, std::string(*path), 0};
   }
@@ -105,36 +83,19 @@ TcpDescriptor connect_to(const MeetingPoint& point, Duration link_timeout, TimeP
     why = "nobody answers";
     return {};
   }
-  const int error = connect_result(fd.get());
-  if (error != 0) why = std::strerror(error);
-  if (error == 0 && !is_connected_to_itself(fd)) return fd;
-  if (error == 0) why = "nobody listens";
+  if (const int error = connect_result(fd.get()); error != 0) {
+    why = std::strerror(error);
+    return {};
+  }
+  // A port that nobody listens on may be given to the very socket that looks for it.
+  if (own_address(fd.get()) != peer_address(fd.get())) return fd;
+  why = "nobody listens";
   return {};
 }
 
 namespace {
 
 constexpr std::size_t kGoodKey = 16;  // characters
-
-// Rank 0's end of a meeting by file. The file goes before the sockets it names.
-class FileRendezvous final : public Rendezvous {
- public:
-  // `note` says everything except where other hosts find this rank.
-  FileRendezvous(const Meeting& meeting, RendezvousNote note)
-      : server_(meeting, RendezvousSockets::of_file(meeting, note), meeting.key + note.secret),
-        file_(meeting.point.where, std::move(note)) {}
-
-  Rank rank() const noexcept override { return server_.rank(); }
-  int size() const noexcept override { return server_.size(); }
-  std::string secret() const override { return server_.secret(); }
-  std::vector<std::string> all_gather(const std::string& mine, TimePoint deadline) override {
-    return server_.all_gather(mine, deadline);
-  }
-
- private:
-  RendezvousServer server_;
-  RendezvousFile file_;
-};
 
 // All ranks of one host that torchrun or a script started have these in common, and no other job of
 // this user on this machine has them at the same time.
@@ -156,8 +117,8 @@ std::optional<MeetingPoint> point_of_environment(std::optional<bool> one_host) {
     return parse_meeting_point("unix:" + name, "MASTER_ADDR, MASTER_PORT: unix socket");
   }
   if (one_host == false && environment("TORCHELASTIC_USE_AGENT_STORE") == "True") {
-    throw UnsupportedError("torchrun started ranks on several hosts and listens at MASTER_PORT (" +
-                           *port + ") itself, so they cannot meet there: " + kOfSeveralHosts);
+    throw UnsupportedError("torchrun started ranks on several hosts and listens at MASTER_PORT (",
+                           *port, ") itself, so they cannot meet there: ", kOfSeveralHosts);
   }
   const bool is_v6 = address->find(':') != std::string::npos && !address->starts_with('[');
   MeetingPoint point =
@@ -176,21 +137,17 @@ std::optional<MeetingPoint> find_point(const std::string& url, std::optional<boo
 }
 
 void check_place(const LaunchInfo& launch, const MeetingPoint& point) {
-  const auto text = [](const std::optional<int>& value) {
-    return value ? std::to_string(*value) : std::string("?");
-  };
   const bool known = launch.rank && launch.size;
   if (!known || *launch.rank < 0 || *launch.size < 1 || *launch.rank >= *launch.size) {
-    throw InvalidArgumentError(launch.launcher + " started this process as rank " +
-                               text(launch.rank) + " of " + text(launch.size) +
+    throw InvalidArgumentError(launch.launcher, " started this process as ", place_in_job(launch),
                                ": expected two whole numbers, the rank below the size");
   }
   const bool is_of_one_host =
       point.kind == Kind::kUnix || (point.kind == Kind::kTcp && is_loopback(point.where));
   if (is_of_one_host && launch.local_size && *launch.local_size != *launch.size) {
-    throw InvalidArgumentError(launch.launcher + " started " + text(launch.local_size) + " of " +
-                               text(launch.size) + " ranks on this host, but only ranks of one " +
-                               "host can meet at " + to_string(point) + ": " + kOfSeveralHosts);
+    throw InvalidArgumentError(launch.launcher, " started ", *launch.local_size, " of ",
+                               *launch.size, " ranks on this host, but only ranks of one host ",
+                               "can meet at ", to_string(point), ": ", kOfSeveralHosts);
   }
 }
 
@@ -213,6 +170,13 @@ void check_key(const Meeting& meeting) {
 
 }  // namespace
 
+std::string place_in_job(const LaunchInfo& launch) {
+  const auto text = [](const std::optional<int>& value) {
+    return value ? std::to_string(*value) : "?";
+  };
+  return "rank " + text(launch.rank) + " of " + text(launch.size);
+}
+
 std::optional<Meeting> find_meeting(const LaunchInfo& launch, const Config& config) {
   std::optional<bool> one_host;
   if (launch.local_size && launch.size) one_host = *launch.local_size == *launch.size;
@@ -233,9 +197,12 @@ std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline) {
   if (by_file) await_folder_of(meeting.point.where, deadline);
   if (meeting.rank != 0) return std::make_unique<RendezvousClient>(meeting, deadline);
   if (by_file) {
-    const std::string name = "hvd-" + std::to_string(getpid()) + "-" + random_hex(32);
-    return std::make_unique<FileRendezvous>(meeting,
-                                            RendezvousNote{boot_id(), name, random_hex(32), {}});
+    RendezvousNote note{
+        boot_id(), str_cat("hvd-", getpid(), "-", random_hex(32)), random_hex(32), {}};
+    RendezvousSockets sockets = RendezvousSockets::of_file(meeting, note);
+    const std::string key = meeting.key + note.secret;
+    auto file = std::make_unique<RendezvousFile>(meeting.point.where, std::move(note));
+    return std::make_unique<RendezvousServer>(meeting, std::move(sockets), key, std::move(file));
   }
   return std::make_unique<RendezvousServer>(meeting, RendezvousSockets::of_point(meeting),
                                             meeting.key);

@@ -49,6 +49,9 @@ struct Meeting {
   NetworkSettings network = {};  // how rank 0 is reached from other hosts
 };
 
+// What the launcher said of it: "rank 3 of 4", with "?" for what it did not say.
+std::string place_in_job(const LaunchInfo& launch);
+
 // By what the launcher said and by config.rendezvous (empty or "env://" = by MASTER_ADDR and
 // MASTER_PORT). Nothing if there is no word about a place. Throws InvalidArgumentError for values
 // that make no sense, also for a place of one host that several are to meet at, UnsupportedError

@@ -21,7 +21,9 @@ enum class FrameType : std::uint8_t { kHello = 0, kWelcome, kText, kAnswer };
 // What is allowed before rank 0 has welcomed a rank.
 inline constexpr Channel::Limits kRendezvousLimits = {.types = 4, .most = kRendezvousHelloBytes};
 
-void send_frame(Channel& channel, FrameType type, std::span<const std::byte> payload);
+inline void send_frame(Channel& channel, FrameType type, std::span<const std::byte> payload) {
+  channel.send(static_cast<std::uint8_t>(type), kNoRank, payload);
+}
 
 // Says on standard error why a rank waits: after 5 s, and then ever less often.
 class WaitReport {
@@ -75,7 +77,36 @@ class RendezvousClient final : public Rendezvous {
   Channel channel_;
 };
 
-struct RendezvousNote;
+// What rank 0 leaves in a file for the others. Written whole or not at all, readable by this user.
+struct RendezvousNote {
+  std::string machine;                // boot_id() of rank 0's
+  std::string socket;                 // name of its unix socket, for ranks of that machine
+  std::string secret;                 // of this meeting; its key is HVD_RENDEZVOUS_KEY and this
+  std::vector<TcpAddress> addresses;  // for ranks of other hosts
+};
+
+// Waits a few seconds for the file's folder, which may be made together with the job. Throws
+// InvalidArgumentError that names it if it is not there by then, or by the deadline.
+void await_folder_of(const std::string& path, TimePoint deadline);
+
+// Nothing if there is no file. Throws InvalidArgumentError if it holds something else, is a link or
+// a pipe, or belongs to another user than this one and root.
+std::optional<RendezvousNote> read_rendezvous_file(const std::string& path);
+
+// Rank 0's file; removed when destroyed, if it is still this one.
+class RendezvousFile {
+ public:
+  // Replaces what an earlier job left behind. Throws InvalidArgumentError if the file cannot be
+  // written, holds something else, or another job's rank 0 still listens where it says.
+  RendezvousFile(std::string path, RendezvousNote note);
+  ~RendezvousFile();
+  RendezvousFile(const RendezvousFile&) = delete;
+  RendezvousFile& operator=(const RendezvousFile&) = delete;
+
+ private:
+  std::string path_;
+  std::string socket_;
+};
 
 // Where rank 0 listens: for ranks of its host and for those of others.
 struct RendezvousSockets {
@@ -97,8 +128,9 @@ struct RendezvousSockets {
 // user.
 class RendezvousServer final : public Rendezvous {
  public:
-  // `key`: what the others have to know; empty = none.
-  RendezvousServer(Meeting meeting, RendezvousSockets sockets, std::string key);
+  // `key`: what the others have to know; empty = none. `file`: in which they find `sockets`.
+  RendezvousServer(Meeting meeting, RendezvousSockets sockets, std::string key,
+                   std::unique_ptr<RendezvousFile> file = nullptr);
 
   Rank rank() const noexcept override { return 0; }
   int size() const noexcept override { return meeting_.size; }
@@ -142,42 +174,12 @@ class RendezvousServer final : public Rendezvous {
   RendezvousSockets sockets_;
   TimePoint listen_again_ = TimePoint::min();  // the system was out of descriptors
   std::list<Client> clients_;
-  Status failure_;       // of the gathering, for ranks that come after it
-  int late_ = 0;         // ranks that have not heard of it
-  std::string refused_;  // why the last one was sent away
-  bool warned_ = false;  // of one that does not fit
-  WaitReport report_;    // of the gathering that goes on
-};
-
-// What rank 0 leaves in a file for the others. Written whole or not at all, readable by this user.
-struct RendezvousNote {
-  std::string machine;                // boot_id() of rank 0's
-  std::string socket;                 // name of its unix socket, for ranks of that machine
-  std::string secret;                 // of this meeting; its key is HVD_RENDEZVOUS_KEY and this
-  std::vector<TcpAddress> addresses;  // for ranks of other hosts
-};
-
-// Waits a few seconds for the file's folder, which may be made together with the job. Throws
-// InvalidArgumentError that names it if it is not there by then, or by the deadline.
-void await_folder_of(const std::string& path, TimePoint deadline);
-
-// Nothing if there is no file. Throws InvalidArgumentError if it holds something else, is a link or
-// a pipe, or belongs to another user than this one and root.
-std::optional<RendezvousNote> read_rendezvous_file(const std::string& path);
-
-// Rank 0's file; removed when destroyed, if it is still this one.
-class RendezvousFile {
- public:
-  // Replaces what an earlier job left behind. Throws InvalidArgumentError if the file cannot be
-  // written, holds something else, or another job's rank 0 still listens where it says.
-  RendezvousFile(std::string path, RendezvousNote note);
-  ~RendezvousFile();
-  RendezvousFile(const RendezvousFile&) = delete;
-  RendezvousFile& operator=(const RendezvousFile&) = delete;
-
- private:
-  std::string path_;
-  std::string socket_;
+  Status failure_;                              // of the gathering, for ranks that come after it
+  int late_ = 0;                                // ranks that have not heard of it
+  std::string refused_;                         // why the last one was sent away
+  bool warned_ = false;                         // of one that does not fit
+  WaitReport report_;                           // of the gathering that goes on
+  const std::unique_ptr<RendezvousFile> file_;  // last: it goes before the sockets that it names
 };
 
 }  // namespace hvd

@@ -21,18 +21,20 @@ constexpr std::chrono::milliseconds kPause{100};          // when the system is 
 // looks. Later they would look for nobody, until their start timeout.
 constexpr std::chrono::seconds kLateRanksLimit{1};
 
-std::string of_process(std::int64_t process) {
-  return " (process " + std::to_string(process) + ")";
+std::string described(Rank rank, std::int64_t process) {
+  return str_cat("rank ", rank, " (process ", process, ")");
 }
 
 }  // namespace
 
-RendezvousServer::RendezvousServer(Meeting meeting, RendezvousSockets sockets, std::string key)
+RendezvousServer::RendezvousServer(Meeting meeting, RendezvousSockets sockets, std::string key,
+                                   std::unique_ptr<RendezvousFile> file)
     : meeting_(std::move(meeting)),
       where_(to_string(meeting_.point)),
       key_(std::move(key)),
       sockets_(std::move(sockets)),
-      report_(false, TimePoint::max()) {}
+      report_(false, TimePoint::max()),
+      file_(std::move(file)) {}
 
 std::vector<std::string> RendezvousServer::all_gather(const std::string& mine, TimePoint deadline) {
   report_ = WaitReport(meeting_.one_host != true, deadline);
@@ -178,8 +180,7 @@ void RendezvousServer::serve(Client& client) {
     return send_away(client, error.what());
   }
   if (client.rank >= 0 && client.channel.ended()) {
-    throw PeerLostError("rank " + std::to_string(client.rank) + of_process(client.process) +
-                        " ended while the ranks met");
+    throw PeerLostError(described(client.rank, client.process) + " ended while the ranks met");
   }
 }
 
@@ -188,9 +189,10 @@ void RendezvousServer::check_handshake(Client& client) {
   if (handshake.state() == Handshake::State::kFailed) {
     send_away(client, "who connected " + handshake.why());
   } else if (client.channel.ended() && handshake.from() >= 0) {
-    send_away(client, "who said that it was rank " + std::to_string(handshake.from()) +
-                          " left before it proved to know the key of this job: it may have "
-                          "another one (HVD_RENDEZVOUS_KEY)");
+    send_away(client,
+              str_cat("who said that it was rank ", handshake.from(),
+                      " left before it proved to know the key of this job: it may have another one "
+                      "(HVD_RENDEZVOUS_KEY)"));
   }
 }
 
@@ -202,7 +204,7 @@ void RendezvousServer::handle(Client& client, const Frame& frame) {
   if (client.rank < 0 || type != FrameType::kText || client.text) {
     ByteReader::malformed("a rank says hello and then one text per gathering");
   }
-  client.text.emplace(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
+  client.text = to_text(frame.payload);
 }
 
 void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
@@ -234,20 +236,19 @@ void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
 }
 
 void RendezvousServer::check_place(Rank rank, const RendezvousHello& hello) const {
-  const std::string who = "rank " + std::to_string(rank) + of_process(hello.process);
+  const std::string who = described(rank, hello.process);
   if (hello.size != meeting_.size) {
-    throw MismatchError(who + " was started in a world of " + std::to_string(hello.size) +
-                        " ranks, rank 0 in one of " + std::to_string(meeting_.size));
+    throw MismatchError(str_cat(who, " was started in a world of ", hello.size,
+                                " ranks, rank 0 in one of ", meeting_.size));
   }
   if (rank < 1 || rank >= meeting_.size) {
-    throw MismatchError(who + ": the ranks that meet rank 0 are numbered 1 to " +
-                        std::to_string(meeting_.size - 1));
+    throw MismatchError(
+        str_cat(who, ": the ranks that meet rank 0 are numbered 1 to ", meeting_.size - 1));
   }
   for (const Client& other : clients_) {
     if (other.rank != rank) continue;
-    throw MismatchError("two processes, " + std::to_string(other.process) + " and " +
-                        std::to_string(hello.process) + ", were both started as rank " +
-                        std::to_string(rank) + " of " + std::to_string(meeting_.size));
+    throw MismatchError(str_cat("two processes, ", other.process, " and ", hello.process,
+                                ", were both started as rank ", rank, " of ", meeting_.size));
   }
 }
 

@@ -45,13 +45,6 @@ std::vector<std::string> hosts_of(const MeetingPoint& point, const std::string& 
 
 }  // namespace
 
-void send_frame(Channel& channel, FrameType type, std::span<const std::byte> payload) {
-  const auto put = [&](ByteWriter& writer) {
-    writer.put_all(std::span(reinterpret_cast<const char*>(payload.data()), payload.size()));
-  };
-  channel.send(static_cast<std::uint8_t>(type), kNoRank, put);
-}
-
 RendezvousSockets RendezvousSockets::of_point(const Meeting& meeting) {
   const MeetingPoint& point = meeting.point;
   if (point.kind == MeetingPoint::Kind::kUnix) return {listen_locally(point.where), {}};

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "core/ports/control_plane.h"
 
@@ -19,7 +17,7 @@ class HierControlPlane final : public ControlPlane {
       : ControlPlane(remote->placement()), local_(std::move(local)), remote_(std::move(remote)) {}
 
   void send(Rank to, std::span<const std::byte> message) override {
-    (is_local(to) ? *local_ : *remote_).send(to, message);
+    (placement_.is_local(to) ? *local_ : *remote_).send(to, message);
   }
   std::optional<Message> poll() override {
     remote_first_ = !remote_first_;
@@ -46,11 +44,6 @@ class HierControlPlane final : public ControlPlane {
   }
 
  private:
-  bool is_local(Rank rank) const noexcept {
-    const std::vector<int>& hosts = host_of();
-    return hosts[static_cast<std::size_t>(rank)] == hosts[static_cast<std::size_t>(topology_.rank)];
-  }
-
   std::unique_ptr<ControlPlane> local_;
   std::unique_ptr<ControlPlane> remote_;
   bool remote_first_ = false;  // they take turns

@@ -1,12 +1,9 @@
 #include "ops/net/channel.h"
 
 #include <fcntl.h>
-#include <netdb.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 namespace hvd {
@@ -16,17 +13,6 @@ constexpr std::size_t kHeader =
     sizeof(std::uint32_t) + sizeof(Frame::type) + sizeof(Frame::rank);  // the length comes first
 // Read at once, so that whoever never stops sending delays no time limit.
 constexpr std::size_t kMostAtOnce = 1 << 20;
-
-std::string address_of(int socket, int (*end)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage name{};
-  socklen_t length = sizeof name;
-  auto* const any = reinterpret_cast<sockaddr*>(&name);
-  std::array<char, NI_MAXHOST> text{};
-  if (end(socket, any, &length) != 0 || name.ss_family == AF_UNIX) return "";
-  const bool known = getnameinfo(any, length, text.data(), static_cast<socklen_t>(text.size()),
-                                 nullptr, 0, NI_NUMERICHOST) == 0;
-  return known ? text.data() : "";
-}
 
 }  // namespace
 
@@ -46,18 +32,14 @@ bool Channel::shake_hands() {
   return handshake_->state() == Handshake::State::kDone;
 }
 
-std::size_t Channel::begin_frame(std::uint8_t type, std::int32_t rank) {
-  const std::size_t at = unsent_.size();
+void Channel::send(std::uint8_t type, std::int32_t rank, std::span<const std::byte> payload) {
+  if (!socket_) return;
   ByteWriter writer(unsent_);
-  writer.put(std::uint32_t{0});
+  writer.put(static_cast<std::uint32_t>(payload.size()));
   writer.put(type);
   writer.put(rank);
-  return at;
-}
-
-void Channel::end_frame(std::size_t at) {
-  const auto length = static_cast<std::uint32_t>(unsent_.size() - at - kHeader);
-  std::memcpy(unsent_.data() + at, &length, sizeof length);
+  unsent_.insert(unsent_.end(), payload.begin(), payload.end());
+  flush();
 }
 
 bool Channel::flush() {
@@ -118,14 +100,6 @@ pollfd Channel::wanted() const noexcept {
 void Channel::close() {
   socket_.reset();
   unsent_.clear();
-}
-
-std::string Channel::own_address() const {
-  return address_of(socket_.get(), getsockname);
-}
-
-std::string Channel::peer_address() const {
-  return address_of(socket_.get(), getpeername);
 }
 
 }  // namespace hvd

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
 
 #include "core/base/bytes.h"
 #include "ops/net/handshake.h"
@@ -47,17 +46,8 @@ class Channel {
   const Handshake& handshake() const noexcept { return *handshake_; }
   void allow(std::size_t most) noexcept { limits_.most = most; }
 
-  // Sends what `put` gives to a ByteWriter, as far as the socket takes it; flush() sends the rest.
-  template <typename Put>
-  requires std::is_invocable_v<Put, ByteWriter&>
-  void send(std::uint8_t type, std::int32_t rank, const Put& put) {
-    if (!socket_) return;
-    const std::size_t at = begin_frame(type, rank);
-    ByteWriter writer(unsent_);
-    put(writer);
-    end_frame(at);
-    flush();
-  }
+  // Sends a frame, as far as the socket takes it; flush() sends the rest.
+  void send(std::uint8_t type, std::int32_t rank, std::span<const std::byte> payload);
   // True once all that was sent has left, or will not.
   bool flush();
   std::size_t unsent() const noexcept { return unsent_.size(); }  // bytes that are still here
@@ -72,13 +62,11 @@ class Channel {
   // What poll() should wait for; fd -1 once there is nothing.
   pollfd wanted() const noexcept;
   void close();
-  // Numeric, of either end; "" if they have none.
-  std::string own_address() const;
-  std::string peer_address() const;
+  // The host of either end; "" if they have none.
+  std::string own_host() const { return own_address(socket_.get()).host; }
+  std::string peer_host() const { return peer_address(socket_.get()).host; }
 
  private:
-  std::size_t begin_frame(std::uint8_t type, std::int32_t rank);
-  void end_frame(std::size_t at);
   std::size_t here() const noexcept { return received_.size() - taken_; }
 
   TcpDescriptor socket_;

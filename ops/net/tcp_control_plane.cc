@@ -30,8 +30,7 @@ enum Source : std::uint64_t { kWake, kNetwork, kData };
 
 int checked(int result, const char* call) {
   if (result >= 0) return result;
-  throw InternalError("cannot serve the connections, " + std::string(call) + ": " +
-                      std::strerror(errno));
+  throw InternalError("cannot serve the connections, ", call, ": ", std::strerror(errno));
 }
 
 void change_source(int sources, int operation, int descriptor, Source source,
@@ -42,11 +41,7 @@ void change_source(int sources, int operation, int descriptor, Source source,
 
 }  // namespace
 
-TcpDoor open_door(const std::string& interfaces, PortRange ports) {
-  return {listen_on_each(addresses_of(interfaces, local_addresses()), ports)};
-}
-
-TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
+TcpControlPlane::TcpControlPlane(const Placement& placement, std::vector<TcpListener> listeners,
                                  std::vector<TcpEndpoint> endpoints, const JobKey& key,
                                  Duration link_timeout, DoorbellState* bell)
     : ControlPlane(placement),
@@ -55,7 +50,7 @@ TcpControlPlane::TcpControlPlane(const Placement& placement, TcpDoor door,
       doorbell_(bell_),
       wake_(checked(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
       sources_(checked(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      network_(placement, std::move(door.listeners), std::move(endpoints), key, link_timeout),
+      network_(placement, std::move(listeners), std::move(endpoints), key, link_timeout),
       network_descriptor_(network_.descriptor()) {
   change_source(sources_.get(), EPOLL_CTL_ADD, wake_.get(), kWake, EPOLLIN);
   change_source(sources_.get(), EPOLL_CTL_ADD, network_.descriptor(), kNetwork,
@@ -172,8 +167,8 @@ void TcpControlPlane::throw_if_broken() {
     why = error.what();
   } catch (...) {
   }
-  throw InternalError(placement_.described(topology_.rank) +
-                      " cannot go on with control messages between hosts: " + why);
+  throw InternalError(placement_.described(topology_.rank),
+                      " cannot go on with control messages between hosts: ", why);
 }
 
 void TcpControlPlane::wake() noexcept {
@@ -201,8 +196,7 @@ void TcpControlPlane::open_data(Rank to) {
   const TimePoint give_up = Clock::now() + link_timeout_;
   network_.open({to, HandshakeService::kData}, give_up);
   // It notices that the other host is gone.
-  const auto host = [this](Rank rank) { return host_of()[static_cast<std::size_t>(rank)]; };
-  if (host(to) != host(topology_.rank)) network_.open({to, HandshakeService::kControl}, give_up);
+  if (!placement_.is_local(to)) network_.open({to, HandshakeService::kControl}, give_up);
   after_call();
 }
 
@@ -239,8 +233,7 @@ void TcpControlPlane::forget(int descriptor) noexcept {
 
 void TcpControlPlane::send(Rank to, std::span<const std::byte> message) {
   if (to < 0 || to >= topology_.size || to == topology_.rank) {
-    throw InternalError("rank " + std::to_string(topology_.rank) + " cannot send to rank " +
-                        std::to_string(to) + " over TCP");
+    throw InternalError("rank ", topology_.rank, " cannot send to rank ", to, " over TCP");
   }
   MutexLock lock(mutex_);
   network_.send(to, message);
@@ -276,79 +269,71 @@ void TcpControlPlane::abort(const Status& why) noexcept {
 
 namespace {
 
-// What each rank says first: that it failed and why, or where its door is. Rank 0's key counts.
-std::string encode(const std::string& failure, const TcpEndpoint& endpoint, const JobKey& key) {
+// What each rank says first: that it failed and why, or where it listens. Rank 0's key counts.
+struct Greeting {
+  std::string failure;
+  std::string key;
+  TcpEndpoint endpoint;
+};
+
+template <typename Io>
+void serialize(Io& io, Fields<Io, Greeting>& greeting) {
+  io.text(greeting.failure);
+  io.text(greeting.key);
+  serialize(io, greeting.endpoint);
+}
+
+std::string encode(const Greeting& greeting) {
   Bytes bytes;
   ByteWriter out(bytes);
-  out.put_string(failure);
-  put_endpoint(out, endpoint);
-  for (const std::byte each : key) out.put(each);
+  serialize(out, greeting);
   return to_text(bytes);
 }
 
-struct Others {
-  std::vector<TcpEndpoint> endpoints;
-  JobKey key{};
-};
-
-Others read_others(const std::vector<std::string>& texts) {
-  Others others;
+std::vector<Greeting> decode(const std::vector<std::string>& texts) {
+  std::vector<Greeting> greetings;
   for (const std::string& text : texts) {
     ByteReader in(to_bytes(text));
-    const std::string failure = in.get_string();
-    if (!failure.empty()) throw UnsupportedError(failure);
-    others.endpoints.push_back(get_endpoint(in));
-    const bool is_rank_0 = others.endpoints.size() == 1;
-    for (std::byte& each : others.key) {
-      const auto theirs = static_cast<std::byte>(in.get<std::uint8_t>());
-      if (is_rank_0) each = theirs;
-    }
+    greetings.push_back(deserialize<Greeting>(in));
     in.expect_end();
+    if (!greetings.back().failure.empty()) throw UnsupportedError(greetings.back().failure);
   }
-  return others;
+  return greetings;
 }
 
 }  // namespace
 
-std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const Config& config,
-                                               DoorbellState* bell, const AllGather& all_gather,
-                                               TimePoint deadline, const std::string& secret) {
-  TcpDoor door;
-  TcpEndpoint endpoint;
-  JobKey key{};
-  std::string failure;
+std::unique_ptr<TcpControlPlane> connect_hosts(Rendezvous& others, const Placement& placement,
+                                               const Config& config, DoorbellState* bell,
+                                               TimePoint deadline) {
+  std::vector<TcpListener> listeners;
+  Greeting mine;
   try {
-    door = open_door(config.network_interfaces, config.port_range);
-    endpoint = endpoint_of(door.listeners, config.advertise_address);
-    if (placement.rank == 0) key = draw_key();
+    listeners = listen_on_interfaces(config.network_interfaces, config.port_range);
+    mine.endpoint = endpoint_of(listeners, config.advertise_address);
+    if (placement.rank == 0) mine.key = to_text(draw_key());
   } catch (const Error& error) {
-    failure = placement.described(placement.rank) + ": " + error.what();
+    mine.failure = placement.described(placement.rank) + ": " + error.what();
   }
-  Others others = read_others(all_gather(encode(failure, endpoint, key), deadline));
-  if (!secret.empty()) {
-    others.key = hmac_sha256(std::as_bytes(std::span(secret)), others.key);
-  }
-  auto plane =
-      std::make_unique<TcpControlPlane>(placement, std::move(door), std::move(others.endpoints),
-                                        others.key, config.link_timeout, bell);
+  const std::vector<Greeting> all = decode(others.all_gather(encode(mine), deadline));
+  std::vector<TcpEndpoint> endpoints;
+  for (const Greeting& each : all) endpoints.push_back(each.endpoint);
+  const JobKey key = hmac_sha256(to_bytes(others.secret()), to_bytes(all.front().key));
+  auto plane = std::make_unique<TcpControlPlane>(
+      placement, std::move(listeners), std::move(endpoints), key, config.link_timeout, bell);
   const Tree tree = make_tree(placement.rank, placement.host_of);
-  const auto is_remote = [&](Rank rank) {
-    const std::vector<int>& host_of = placement.host_of;
-    return host_of[static_cast<std::size_t>(rank)] !=
-           host_of[static_cast<std::size_t>(placement.rank)];
-  };
-  std::vector<Rank> above;
-  std::vector<Rank> below;
-  if (is_remote(tree.parent)) above.push_back(tree.parent);
-  for (const Rank child : tree.children) {
-    if (is_remote(child)) below.push_back(child);
-  }
+  std::vector<Rank> above = {tree.parent};
+  std::vector<Rank> below = tree.children;
+  const auto is_local = [&](Rank rank) { return placement.is_local(rank); };
+  std::erase_if(above, is_local);
+  std::erase_if(below, is_local);
+  std::string failure;
   try {
     plane->connect(above, below, deadline);
   } catch (const Error& error) {
     failure = placement.described(placement.rank) + ": " + error.what();
   }
-  for (const std::string& text : all_gather(failure, deadline + kTellingLimit)) {
+  for (const std::string& text : others.all_gather(failure, deadline + kTellingLimit)) {
     if (!text.empty()) throw StalledError(text);
   }
   return plane;

@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,16 +16,6 @@
 #include "ops/net/tcp_network.h"
 
 namespace hvd {
-
-// A rank's listening sockets.
-struct TcpDoor {
-  std::vector<TcpListener> listeners;  // one per address
-};
-
-// `interfaces`: names with commas, or empty for all. It listens at their addresses and at no
-// others, at ports of `ports`. Throws InvalidArgumentError for an interface that this machine has
-// not, and UnsupportedError when it cannot listen at any of them.
-TcpDoor open_door(const std::string& interfaces, PortRange ports = {});
 
 // Ranks of several hosts talk over TCP. Who polls serves the sockets: a hop from one thread to
 // another takes longer than the network. While nobody polls, a thread of its own serves them and
@@ -41,11 +30,12 @@ class TcpControlPlane final : public ControlPlane {
   // For who does not sleep.
   static constexpr Duration kPollInterval = std::chrono::microseconds(100);
 
-  // `endpoints[r]` is what rank r's door says; `key` is the job's, which all ranks have and nobody
-  // else. A host that acknowledges nothing for `link_timeout`, idle or not, is taken for gone.
-  // Rings `bell`, which must outlive this object, or a doorbell of its own.
-  TcpControlPlane(const Placement& placement, TcpDoor door, std::vector<TcpEndpoint> endpoints,
-                  const JobKey& key, Duration link_timeout, DoorbellState* bell = nullptr);
+  // `endpoints[r]` is where rank r listens, this one with `listeners`; `key` is the job's, which
+  // all ranks have and nobody else. A host that acknowledges nothing for `link_timeout`, idle or
+  // not, is taken for gone. Rings `bell`, which must outlive this object, or a doorbell of its own.
+  TcpControlPlane(const Placement& placement, std::vector<TcpListener> listeners,
+                  std::vector<TcpEndpoint> endpoints, const JobKey& key, Duration link_timeout,
+                  DoorbellState* bell = nullptr);
   // Gives what is still on its way one second to arrive.
   ~TcpControlPlane() override;
 
@@ -110,21 +100,17 @@ class TcpControlPlane final : public ControlPlane {
   std::thread thread_;  // last: it uses the rest
 };
 
-// Every rank's text, by rank. Collective; throws at the deadline.
-using AllGather =
-    std::function<std::vector<std::string>(const std::string& mine, TimePoint deadline)>;
-
 // This rank's control plane to the ranks of other hosts, connected to its neighbours in the tree
 // (core/base/topology.h). All ranks of the world call it; either it succeeds on all of them, or
 // all throw what the first one met: UnsupportedError when it could not listen on the interfaces
 // that `config` names, StalledError when two could not connect by the deadline. `bell` as
 // TcpControlPlane has it.
 //
-// The key of the connections is made of what rank 0 draws, which travels over `all_gather`, and of
-// `secret`, which all ranks know already and which does not; without one they are as safe as what
-// the texts go over.
-std::unique_ptr<TcpControlPlane> connect_hosts(const Placement& placement, const Config& config,
-                                               DoorbellState* bell, const AllGather& all_gather,
-                                               TimePoint deadline, const std::string& secret = {});
+// The key of the connections is made of what rank 0 draws, which travels over `others`, and of
+// their secret(), which does not; without one the connections are as safe as what the texts go
+// over.
+std::unique_ptr<TcpControlPlane> connect_hosts(Rendezvous& others, const Placement& placement,
+                                               const Config& config, DoorbellState* bell,
+                                               TimePoint deadline);
 
 }  // namespace hvd

@@ -21,10 +21,32 @@
 #include "core/base/text.h"
 
 namespace hvd {
-
 namespace {
 
 constexpr std::size_t kMostAddresses = 64;  // of one rank
+
+struct FreeAddresses {
+  void operator()(addrinfo* first) const { freeaddrinfo(first); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+// Those of a host; none, and `error`, if it has none.
+Addresses find_addresses(const TcpAddress& of, int flags, int& error) {
+  addrinfo hints{};
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  error = getaddrinfo(of.host.c_str(), std::to_string(of.port).c_str(), &hints, &first);
+  return Addresses(first);
+}
+
+// What the system calls it; null, and errno, if its host is not a numeric address.
+Addresses name_of(const TcpAddress& address) {
+  int error = 0;
+  Addresses name = find_addresses(address, AI_NUMERICHOST, error);
+  if (name == nullptr) errno = EAFNOSUPPORT;
+  return name;
+}
 
 std::span<const std::byte> bytes_of(const sockaddr& address) {
   if (address.sa_family == AF_INET) {
@@ -35,17 +57,20 @@ std::span<const std::byte> bytes_of(const sockaddr& address) {
   return std::as_bytes(std::span(&v6.sin6_addr, 1));
 }
 
-std::string text_of(int family, std::span<const std::byte> bytes) {
+// Nothing of what is neither IPv4 nor IPv6.
+TcpAddress address_of(const sockaddr& name) {
+  if (name.sa_family != AF_INET && name.sa_family != AF_INET6) return {};
   char text[INET6_ADDRSTRLEN] = {};
-  inet_ntop(family, bytes.data(), text, sizeof text);
-  return text;
+  inet_ntop(name.sa_family, bytes_of(name).data(), text, sizeof text);
+  // Both have the port at the same place.
+  return {text, ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port)};
 }
 
-std::vector<std::byte> parse(const std::string& address) {
-  const bool is_v4 = address.find(':') == std::string::npos;
-  std::vector<std::byte> bytes(is_v4 ? sizeof(in_addr) : sizeof(in6_addr));
-  if (inet_pton(is_v4 ? AF_INET : AF_INET6, address.c_str(), bytes.data()) != 1) bytes.clear();
-  return bytes;
+TcpAddress end_of(int socket, int (*end)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  auto& name = reinterpret_cast<sockaddr&>(storage);
+  return end(socket, &name, &length) == 0 ? address_of(name) : TcpAddress{};
 }
 
 bool usable(const ifaddrs& each) {
@@ -79,49 +104,48 @@ std::string to_string(const TcpAddress& address) {
   return (is_v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
 
+std::optional<TcpAddress> parse_tcp_address(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
+  std::string host(text.substr(0, colon));
+  const bool in_brackets = host.starts_with('[') && host.ends_with(']');
+  if (in_brackets) host = host.substr(1, host.size() - 2);
+  const bool is_v6 = host.find(':') != std::string::npos;
+  if (host.empty() || !port || *port == 0 || is_v6 != in_brackets) return std::nullopt;
+  return TcpAddress{host, *port};
+}
+
 std::vector<std::string> resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* first = nullptr;
-  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &first);
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(first, [](addrinfo* each) {
-    if (each != nullptr) freeaddrinfo(each);
-  });
+  int error = 0;
+  const Addresses found = find_addresses({host}, 0, error);
   std::vector<std::string> all;
-  for (const addrinfo* each = first; each != nullptr; each = each->ai_next) {
-    const int family = each->ai_family;
-    if (family == AF_INET || family == AF_INET6)
-      add_once(all, text_of(family, bytes_of(*each->ai_addr)));
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    const TcpAddress address = address_of(*each->ai_addr);
+    if (!address.host.empty()) add_once(all, address.host);
   }
   if (!all.empty()) return all;
-  throw UnsupportedError("cannot find the address of host '" + host + "': " +
-                         (error != 0 ? gai_strerror(error) : "it has none of IPv4 or IPv6"));
+  throw UnsupportedError("cannot find the address of host '", host,
+                         "': ", error != 0 ? gai_strerror(error) : "it has none of IPv4 or IPv6");
 }
 
-void put_endpoint(ByteWriter& out, const TcpEndpoint& endpoint) {
-  out.put(static_cast<std::uint32_t>(endpoint.addresses.size()));
-  for (const TcpAddress& address : endpoint.addresses) {
-    out.put_string(address.host);
-    out.put(address.port);
+template <typename Io>
+void serialize(Io& io, Fields<Io, TcpEndpoint>& endpoint) {
+  io.list(endpoint.addresses, sizeof(std::uint32_t) + sizeof(std::uint16_t), [&](auto& address) {
+    io.text(address.host);
+    io.number(address.port);
+  });
+  if (endpoint.addresses.size() > kMostAddresses) {
+    ByteReader::malformed("more addresses than a host has");
   }
 }
-
-TcpEndpoint get_endpoint(ByteReader& in) {
-  TcpEndpoint endpoint;
-  const std::size_t count = in.get_count(sizeof(std::uint32_t) + sizeof(std::uint16_t));
-  if (count > kMostAddresses) ByteReader::malformed("more addresses than a host has");
-  for (std::size_t i = 0; i < count; ++i) {
-    TcpAddress& address = endpoint.addresses.emplace_back();
-    address.host = in.get_string();
-    address.port = in.get<std::uint16_t>();
-  }
-  return endpoint;
-}
+template void serialize(ByteWriter& io, const TcpEndpoint& endpoint);
+template void serialize(ByteReader& io, TcpEndpoint& endpoint);
 
 std::vector<LocalAddress> local_addresses() {
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) {
-    throw UnsupportedError(std::string("cannot list the network interfaces, getifaddrs: ") +
+    throw UnsupportedError("cannot list the network interfaces, getifaddrs: ",
                            std::strerror(errno));
   }
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(first, freeifaddrs);
@@ -131,7 +155,7 @@ std::vector<LocalAddress> local_addresses() {
     const auto bytes = bytes_of(*each->ifa_addr);
     const auto mask = bytes_of(*each->ifa_netmask);
     all.push_back({each->ifa_name,
-                   text_of(each->ifa_addr->sa_family, bytes),
+                   address_of(*each->ifa_addr).host,
                    {bytes.begin(), bytes.end()},
                    {mask.begin(), mask.end()}});
   }
@@ -153,9 +177,8 @@ std::vector<std::string> addresses_of(const std::string& names,
     for (const LocalAddress& each : local) add_once(known, each.interface);
     std::string list;
     for (const std::string& each : known) list += (list.empty() ? "" : ", ") + each;
-    throw InvalidArgumentError("HOROVOD_GLOO_IFACE='" + names +
-                               "': this machine has no interface '" + name +
-                               "' with an address; those that are up: " + list);
+    throw InvalidArgumentError("HOROVOD_GLOO_IFACE='", names, "': this machine has no interface '",
+                               name, "' with an address; those that are up: ", list);
   }
   if (!chosen.empty()) return chosen;
   for (const bool loopback : {false, true}) {
@@ -172,15 +195,26 @@ std::vector<TcpAddress> in_order_of_promise(std::span<const TcpAddress> addresse
   const auto rank_of = [&](const TcpAddress& address) {
     const auto is_own = [&](const LocalAddress& each) { return each.address == address.host; };
     if (std::any_of(local.begin(), local.end(), is_own)) return 2;
-    const auto bytes = parse(address.host);
-    const auto near = [&](const LocalAddress& each) { return shares_network(bytes, each); };
-    return std::any_of(local.begin(), local.end(), near) ? 0 : 1;
+    const Addresses name = name_of(address);
+    const auto near = [&](const LocalAddress& each) {
+      return shares_network(bytes_of(*name->ai_addr), each);
+    };
+    return name != nullptr && std::any_of(local.begin(), local.end(), near) ? 0 : 1;
   };
   std::vector<TcpAddress> ordered(addresses.begin(), addresses.end());
   std::stable_sort(ordered.begin(), ordered.end(),
                    [&](const auto& a, const auto& b) { return rank_of(a) < rank_of(b); });
   return ordered;
 }
+
+TcpAddress own_address(int socket) {
+  return end_of(socket, getsockname);
+}
+
+TcpAddress peer_address(int socket) {
+  return end_of(socket, getpeername);
+}
+
 namespace {
 
 // One more than the descriptor; 0 = free. Fixed, because a child may not allocate: sockets beyond
@@ -221,11 +255,11 @@ void TcpDescriptor::reset() {
 namespace {
 
 [[noreturn]] void fail(int error, const std::string& host, PortRange ports) {
-  const std::string first = std::to_string(ports.first);
   std::string where = host;
   if (ports.first != 0) where = to_string({host, ports.first});
-  if (ports.first != ports.last)
-    where = "any port of " + host + " from " + first + " to " + std::to_string(ports.last);
+  if (ports.first != ports.last) {
+    where = str_cat("any port of ", host, " from ", ports.first, " to ", ports.last);
+  }
   const std::string text = "cannot listen at " + where + ": " + std::strerror(error);
   if (error == EADDRINUSE) throw InvalidArgumentError(text);
   throw UnsupportedError(text);
@@ -251,43 +285,6 @@ void set_up(int socket, Duration link_timeout) {
 
 constexpr int kFlags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
-struct SocketName {
-  union {
-    sockaddr any;
-    sockaddr_in v4;
-    sockaddr_in6 v6;
-  };
-  socklen_t length = 0;  // 0: the text was no address
-};
-
-SocketName name_of(const TcpAddress& address) {
-  SocketName name;
-  const auto port = htons(address.port);
-  if (address.host.find(':') != std::string::npos) {
-    name.v6 = {};
-    name.v6.sin6_family = AF_INET6;
-    name.v6.sin6_port = port;
-    const bool valid = inet_pton(AF_INET6, address.host.c_str(), &name.v6.sin6_addr) == 1;
-    name.length = valid ? sizeof name.v6 : 0;
-  } else {
-    name.v4 = {};
-    name.v4.sin_family = AF_INET;
-    name.v4.sin_port = port;
-    const bool valid = inet_pton(AF_INET, address.host.c_str(), &name.v4.sin_addr) == 1;
-    name.length = valid ? sizeof name.v4 : 0;
-  }
-  return name;
-}
-
-std::uint16_t port_of(int listener) {
-  sockaddr_storage name{};
-  socklen_t length = sizeof name;
-  getsockname(listener, reinterpret_cast<sockaddr*>(&name), &length);
-  const bool is_v6 = name.ss_family == AF_INET6;
-  return ntohs(is_v6 ? reinterpret_cast<const sockaddr_in6&>(name).sin6_port
-                     : reinterpret_cast<const sockaddr_in&>(name).sin_port);
-}
-
 std::optional<std::size_t> moved(ssize_t count, std::string& why) {
   if (count >= 0) return static_cast<std::size_t>(count);
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return 0;
@@ -295,22 +292,15 @@ std::optional<std::size_t> moved(ssize_t count, std::string& why) {
   return std::nullopt;
 }
 
-}  // namespace
-
-namespace {
-
 // False with errno set, EADDRINUSE only if another port may do.
 bool listen_at(TcpListener& listener) {
-  const SocketName name = name_of(listener.at);
-  if (name.length == 0) {
-    errno = EAFNOSUPPORT;
-    return false;
-  }
-  listener.socket = TcpDescriptor(socket(name.any.sa_family, kFlags, 0));
+  const Addresses name = name_of(listener.at);
+  if (name == nullptr) return false;
+  listener.socket = TcpDescriptor(socket(name->ai_family, kFlags, 0));
   if (!listener.socket) return false;
   // A port that an earlier job has just left.
   if (listener.at.port != 0) set(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  return bind(listener.socket.get(), &name.any, name.length) == 0 &&
+  return bind(listener.socket.get(), name->ai_addr, name->ai_addrlen) == 0 &&
          ::listen(listener.socket.get(), SOMAXCONN) == 0;
 }
 
@@ -327,7 +317,7 @@ TcpListener listen_on(const std::string& host, PortRange ports, unsigned skip) {
     if (error != EADDRINUSE || tried == count) fail(error, host, ports);
     listener.at.port = port(tried);
   }
-  listener.at.port = port_of(listener.socket.get());
+  listener.at.port = own_address(listener.socket.get()).port;
   return listener;
 }
 
@@ -361,6 +351,10 @@ std::vector<TcpListener> listen_on_each(std::span<const std::string> hosts, Port
                                           : failures);
 }
 
+std::vector<TcpListener> listen_on_interfaces(const std::string& names, PortRange ports) {
+  return listen_on_each(addresses_of(names, local_addresses()), ports);
+}
+
 TcpDescriptor accept_from(int listener, Duration link_timeout) {
   TcpDescriptor accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (accepted) set_up(accepted.get(), link_timeout);
@@ -368,15 +362,12 @@ TcpDescriptor accept_from(int listener, Duration link_timeout) {
 }
 
 TcpDescriptor connect_to(const TcpAddress& address, Duration link_timeout) {
-  const SocketName name = name_of(address);
-  if (name.length == 0) {
-    errno = EAFNOSUPPORT;
-    return {};
-  }
-  TcpDescriptor connecting(socket(name.any.sa_family, kFlags, 0));
+  const Addresses name = name_of(address);
+  if (name == nullptr) return {};
+  TcpDescriptor connecting(socket(name->ai_family, kFlags, 0));
   if (!connecting) return {};
   set_up(connecting.get(), link_timeout);
-  if (connect(connecting.get(), &name.any, name.length) != 0 && errno != EINPROGRESS) {
+  if (connect(connecting.get(), name->ai_addr, name->ai_addrlen) != 0 && errno != EINPROGRESS) {
     const int error = errno;
     connecting.reset();
     errno = error;

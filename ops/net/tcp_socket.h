@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,15 +29,20 @@ struct TcpAddress {
 
 // "10.0.0.1:29400", "[fd00::1]:29400"
 std::string to_string(const TcpAddress& address);
+// Nothing if `text` is not written like that, with a port from 1 on; the host may be a name.
+std::optional<TcpAddress> parse_tcp_address(std::string_view text);
+
+// Where the two ends of a socket are; without a host if they are not of IPv4 or IPv6, or nowhere.
+TcpAddress own_address(int socket);
+TcpAddress peer_address(int socket);
 
 // Where a rank listens: there and nowhere else.
 struct TcpEndpoint {
   std::vector<TcpAddress> addresses;  // no host twice
 };
 
-void put_endpoint(ByteWriter& out, const TcpEndpoint& endpoint);
-// Throws PeerLostError for bytes that put_endpoint() did not write.
-TcpEndpoint get_endpoint(ByteReader& in);
+template <typename Io>
+void serialize(Io& io, Fields<Io, TcpEndpoint>& endpoint);
 
 // One address of an interface of this machine that is up.
 struct LocalAddress {
@@ -122,6 +128,9 @@ TcpListener listen_on(const std::string& host, PortRange ports = {}, unsigned sk
 // is none. Where the ports are taken at one of them it throws too: who connects to that address
 // would reach another program.
 std::vector<TcpListener> listen_on_each(std::span<const std::string> hosts, PortRange ports = {});
+
+// At each address of the interfaces that `names` lists, as addresses_of() has them.
+std::vector<TcpListener> listen_on_interfaces(const std::string& names, PortRange ports = {});
 
 // What the others need in order to find `listeners`: where they listen or, where that is not empty,
 // the same ports of `advertised`, a numeric address or a name. Throws as resolve().

@@ -42,8 +42,8 @@ Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::strin
     if (handshake.state() == Handshake::State::kFailed) {
       why = "it " + handshake.why();
       if (handshake.fault() != Handshake::Fault::kRefused) return {};
-      throw PeerLostError("agent " + std::to_string(call.number) + " on " + host_name() +
-                          ": hvdrun at " + to_string(endpoint) + " " + handshake.why());
+      throw PeerLostError(described(call) + ": hvdrun at " + to_string(endpoint) + " " +
+                          handshake.why());
     }
     if (made.ended()) {
       why = made.end().empty() ? "hung up" : made.end();
@@ -88,7 +88,11 @@ std::string read_key_file(const std::string& path, bool make) {
   std::ifstream file(path);
   std::string key, more;
   if (file >> key && !(file >> more)) return key;
-  throw InvalidArgumentError("--key-file: '" + path + "' cannot be read, or is not one word");
+  throw InvalidArgumentError("--key-file: '", path, "' cannot be read, or is not one word");
+}
+
+std::string described(const AgentCall& call) {
+  return str_cat("agent ", call.number, " on ", host_name());
 }
 
 Connection call_launcher(const AgentCall& call) {
@@ -106,8 +110,7 @@ Connection call_launcher(const AgentCall& call) {
       wait_until_ready(-1, 0, next, call.endings);
       continue;
     }
-    throw PeerLostError("agent " + std::to_string(call.number) + " on " + host_name() +
-                        " cannot reach hvdrun at" + met +
+    throw PeerLostError(described(call) + " cannot reach hvdrun at" + met +
                         "; is a firewall between the hosts? hvdrun --network-interfaces chooses "
                         "the addresses that are tried");
   }

@@ -32,8 +32,7 @@ class Connection : public Channel {
 
   template <typename M>
   void say(const M& message, std::int32_t rank = kNoRank) {
-    send(static_cast<std::uint8_t>(M::kType), rank,
-         [&](ByteWriter& writer) { put_fields(writer, message); });
+    send(static_cast<std::uint8_t>(M::kType), rank, encode_fields(message));
   }
   // The next message that came. Throws PeerLostError on a malformed one.
   std::optional<Message> next();
@@ -55,6 +54,9 @@ struct AgentCall {
   // Descriptors; when one is readable, the call is not wanted any more.
   std::span<const int> endings;
 };
+
+// "agent 3 on node1", for errors.
+std::string described(const AgentCall& call);
 
 // Connects to hvdrun, the endpoints that promise most first, and proves both ends to each other;
 // tries again until `give_up`. Throws PeerLostError with every endpoint and what it met.

@@ -3,22 +3,6 @@
 #include "core/base/text.h"
 
 namespace hvd::runner {
-namespace {
-
-std::optional<TcpAddress> parse_endpoint(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  std::string_view address = text.substr(0, colon);
-  const std::string_view port = text.substr(colon + 1);
-  if (address.starts_with('[') && address.ends_with(']')) {
-    address = address.substr(1, address.size() - 2);
-  }
-  const auto number = parse_number<std::uint16_t>(port);
-  if (address.empty() || !number || *number == 0) return std::nullopt;
-  return TcpAddress{std::string(address), *number};
-}
-
-}  // namespace
 
 std::string join(std::span<const std::string> texts) {
   std::string all;
@@ -54,7 +38,7 @@ AgentAddress parse_agent_address(std::string_view text) {
   AgentAddress address;
   address.key = text.substr(0, blank);
   for (const std::string_view part : split(text.substr(blank + 1), ',')) {
-    const auto endpoint = parse_endpoint(part);
+    const auto endpoint = parse_tcp_address(part);
     if (!endpoint) throw bad;
     address.endpoints.push_back(*endpoint);
   }

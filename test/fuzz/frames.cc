@@ -395,10 +395,10 @@ void read_texts(std::span<const std::byte> bytes) {
   } catch (const PeerLostError& error) {
     expect(contains(error.what(), "rank 1"));
   }
-  decode_text([&] { decode_gpu_claim(text); });
+  decode_text([&] { decode_fields<GpuAssignment>(bytes); });
   decode_text([&] {
     ByteReader in(bytes);
-    get_endpoint(in);
+    deserialize<TcpEndpoint>(in);
   });
   try {
     runner::parse_agent_address(text);
@@ -531,7 +531,7 @@ std::vector<std::pair<std::string, Bytes>> frames_of_real_peers() {
   add("introduction", Reader::kTexts, kUnknown, of_text(encode(introduction())));
   Bytes endpoint;
   ByteWriter writer(endpoint);
-  put_endpoint(writer, {{{"10.0.0.1", 29400}, {"fd00::1", 29400}}});
+  serialize(writer, TcpEndpoint{{{"10.0.0.1", 29400}, {"fd00::1", 29400}}});
   add("endpoint", Reader::kTexts, kUnknown, endpoint);
   add("agent_address", Reader::kTexts, kUnknown, of_text("0123 10.0.0.1:29400,[fd00::1]:29400"));
   add("file", Reader::kFile, kUnknown,

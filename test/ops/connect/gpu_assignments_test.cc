@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/base/status.h"
 
 namespace hvd {
@@ -45,13 +46,13 @@ TEST(GpuAssignments, ByWayOfTheHostTwoRanksMayShareOne) {
 
 TEST(GpuAssignments, TravelAsTheyAre) {
   const GpuAssignment sent = {"host", "GPU-1", "why", "which", std::string(128, '\0')};
-  const GpuAssignment got = decode_gpu_claim(encode(sent));
+  const GpuAssignment got = decode_fields<GpuAssignment>(encode_fields(sent));
   EXPECT_EQ(got.host, sent.host);
   EXPECT_EQ(got.gpu, sent.gpu);
   EXPECT_EQ(got.problem, sent.problem);
   EXPECT_EQ(got.nccl_problem, sent.nccl_problem);
   EXPECT_EQ(got.id, sent.id);
-  EXPECT_THROW(decode_gpu_claim("no claim"), Error);
+  EXPECT_THROW(decode_fields<GpuAssignment>(to_bytes("no claim")), Error);
 }
 
 TEST(GpuAssignments, WithoutTheModuleTheProblemIsWhereItWasLookedFor) {

@@ -138,30 +138,8 @@ using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-using Texts = std::vector<std::string>;
-
-// Where the ranks of a test meet. `changed` may change what all ranks told in the first round, as
-// this rank hears it, and do something before it goes on.
-class TestRendezvous final : public Rendezvous {
- public:
-  TestRendezvous(test::AllGatherPoint& point, Rank rank, int size,
-                 std::function<void(Texts&)> changed = nullptr)
-      : all_gather_(point.of(rank)), rank_(rank), size_(size), changed_(std::move(changed)) {}
-
-  Rank rank() const noexcept override { return rank_; }
-  int size() const noexcept override { return size_; }
-  Texts all_gather(const std::string& mine, TimePoint deadline) override {
-    Texts texts = all_gather_(mine, deadline);
-    if (changed_ != nullptr) std::exchange(changed_, nullptr)(texts);
-    return texts;
-  }
-
- private:
-  test::AllGatherPoint::AllGather all_gather_;
-  Rank rank_;
-  int size_;
-  std::function<void(Texts&)> changed_;
-};
+using test::TestRendezvous;
+using Texts = test::TestRendezvous::Texts;
 
 constexpr DataSegment::Needs kNeeds = {100'000, 5'000};
 

@@ -41,7 +41,8 @@ TEST_P(HierControlPlaneContract, Holds) {
                                                ProcessHandle(this_process()));
     auto local = std::make_unique<ShmControlPlane>(
         placement, memory.at(hosts[static_cast<std::size_t>(rank)]), processes);
-    auto remote = connect_hosts(placement, Config{}, &local->doorbell_state(), point.of(rank),
+    test::TestRendezvous others(point, rank, size);
+    auto remote = connect_hosts(others, placement, Config{}, &local->doorbell_state(),
                                 Clock::now() + seconds(30));
     HierControlPlane plane(std::move(local), std::move(remote));
     run(plane, rank, size);

@@ -23,7 +23,8 @@ TEST(ConnectHosts, NeighboursInTheTreeAreConnectedBeforeAnybodyTalks) {
   constexpr int kSize = 6;
   test::AllGatherPoint point(kSize);
   test::run_ranks(kSize, [&](Rank rank) {
-    auto plane = connect_hosts(test::one_a_host(rank, kSize), Config{}, nullptr, point.of(rank),
+    test::TestRendezvous others(point, rank, kSize);
+    auto plane = connect_hosts(others, test::one_a_host(rank, kSize), Config{}, nullptr,
                                Clock::now() + seconds(30));
     if (rank == 5) plane->abort({StatusCode::kInternal, "out of cheese"});
     if (rank == 0) {
@@ -40,9 +41,9 @@ TEST(ConnectHosts, OnlyWhoKnowsTheSecretTooHasTheKey) {
     test::run_ranks(2, [&](Rank rank) {
       const bool same = std::string(secret) == "theirs";
       try {
-        connect_hosts(test::one_a_host(rank, 2), Config{}, nullptr, point.of(rank),
-                      Clock::now() + (same ? seconds(30) : seconds(1)),
-                      rank == 0 ? "theirs" : secret);
+        test::TestRendezvous others(point, rank, 2, nullptr, rank == 0 ? "theirs" : secret);
+        connect_hosts(others, test::one_a_host(rank, 2), Config{}, nullptr,
+                      Clock::now() + (same ? seconds(30) : seconds(1)));
         EXPECT_TRUE(same);
       } catch (const StalledError& error) {
         EXPECT_FALSE(same) << error.what();
@@ -69,7 +70,8 @@ TEST(ConnectHosts, TheSettingSaysHowLongAHostMayBeSilent) {
   config.link_timeout = seconds(77);
   test::AllGatherPoint point(2);
   test::run_ranks(2, [&](Rank rank) {
-    const auto plane = connect_hosts(test::one_a_host(rank, 2), config, nullptr, point.of(rank),
+    test::TestRendezvous others(point, rank, 2);
+    const auto plane = connect_hosts(others, test::one_a_host(rank, 2), config, nullptr,
                                      Clock::now() + seconds(30));
     point.of(rank)("", Clock::now() + seconds(30));
     EXPECT_EQ(sockets_with_timeout(77'000), 2) << "both ends";
@@ -83,8 +85,8 @@ TEST(ConnectHosts, AnInterfaceThatOneRankHasNotIsAnErrorOnAll) {
     try {
       Config config;
       config.network_interfaces = rank == 1 ? "nosuch0" : "lo";
-      connect_hosts(test::one_a_host(rank, 3), config, nullptr, point.of(rank),
-                    Clock::now() + seconds(30));
+      test::TestRendezvous others(point, rank, 3);
+      connect_hosts(others, test::one_a_host(rank, 3), config, nullptr, Clock::now() + seconds(30));
       ADD_FAILURE() << "rank " << rank << " connected";
     } catch (const UnsupportedError& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 on host node1"), HasSubstr("'nosuch0'"),
@@ -93,31 +95,37 @@ TEST(ConnectHosts, AnInterfaceThatOneRankHasNotIsAnErrorOnAll) {
   });
 }
 
-// What ranks 0 and 1 end with. Rank 2 cannot be heard: what it says its door is leads nowhere, and
-// it does not connect.
+// The deadline is that of the connections alone.
+class PatientRendezvous final : public test::TestRendezvous {
+ public:
+  using TestRendezvous::TestRendezvous;
+  Texts all_gather(const std::string& mine, TimePoint) override {
+    return TestRendezvous::all_gather(mine, Clock::now() + seconds(30));
+  }
+};
+
+// What ranks 0 and 1 end with. Rank 2 cannot be heard: where it says that it listens leads nowhere,
+// and it does not connect.
 std::vector<std::string> errors_without_rank_2(Duration limit) {
   std::vector<std::string> errors(2);
   test::AllGatherPoint point(3);
   test::run_ranks(3, [&](Rank rank) {
-    // The deadline is that of the connections.
-    const auto gather = [gather = point.of(rank)](const std::string& mine, TimePoint) {
-      return gather(mine, Clock::now() + seconds(30));
-    };
+    PatientRendezvous others(point, rank, 3);
     const TimePoint deadline = Clock::now() + limit;
     if (rank == 2) {
-      const TcpDoor door = open_door("");
+      const auto listeners = listen_on_interfaces("");
       Bytes mine;
       ByteWriter out(mine);
       out.put_string("");
-      put_endpoint(out, test::endpoint_of(door));
-      for (const std::byte each : JobKey{}) out.put(each);
+      out.put_string("");
+      serialize(out, endpoint_of(listeners, ""));
       const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size());
-      gather(text, deadline);
-      gather("", deadline);
+      others.all_gather(text, deadline);
+      others.all_gather("", deadline);
       return;
     }
     try {
-      connect_hosts(test::one_a_host(rank, 3), Config{}, nullptr, gather, deadline);
+      connect_hosts(others, test::one_a_host(rank, 3), Config{}, nullptr, deadline);
       ADD_FAILURE() << "rank " << rank << " connected";
     } catch (const StalledError& error) {
       errors[static_cast<std::size_t>(rank)] = error.what();

@@ -27,7 +27,7 @@ void limit_memory(std::size_t more) {
 
 // 0 if the rank that receives what it has no memory for gets an error that says so.
 int receive_too_much() {
-  test::TcpDoors world(2);
+  test::ListeningRanks world(2);
   const auto zero = world.plane(0);
   auto rank = test::impersonate(1, 0, world.endpoints[0], world.key);
   rank.write(make_frame(TcpFrameKind::kMessage, test::text_message("small")));

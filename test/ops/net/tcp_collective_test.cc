@@ -34,16 +34,16 @@ const Flavour kSmallBuffers = {
 
 struct TcpRanks {
   TcpRanks(int size, const Flavour& flavour) {
-    TcpDoors doors(size);
-    for (const TcpDoor& door : doors.doors) {
-      for (const TcpListener& listener : door.listeners) {
+    ListeningRanks ranks(size);
+    for (const auto& listeners : ranks.listeners) {
+      for (const TcpListener& listener : listeners) {
         const int bytes = flavour.receive_buffer;  // accepted sockets inherit it
         if (bytes == 0) continue;
         setsockopt(listener.socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
       }
     }
     for (int rank = 0; rank < size; ++rank) {
-      planes.push_back(doors.plane(rank));
+      planes.push_back(ranks.plane(rank));
       collectives.push_back(std::make_unique<host::MessageCollective>(
           std::make_shared<TcpLink>(*planes.back(), flavour.limits)));
     }

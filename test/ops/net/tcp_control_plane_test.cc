@@ -16,9 +16,9 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::ListeningRanks;
 using test::next_message;
 using test::one_a_host;
-using test::TcpDoors;
 using test::text_message;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -28,7 +28,7 @@ class TcpControlPlaneContract
 
 TEST_P(TcpControlPlaneContract, Holds) {
   const auto& [size, contract] = GetParam();
-  TcpDoors world(size);
+  ListeningRanks world(size);
   std::vector<std::unique_ptr<ControlPlane>> planes;
   for (Rank rank = 0; rank < size; ++rank) planes.push_back(world.plane(rank));
   test::run_ranks(size, [&, size = size, &run = contract.run](Rank rank) {
@@ -57,7 +57,7 @@ LostRankError loss_seen_by(ControlPlane& plane) {
 }
 
 TEST(TcpControlPlane, ConnectWaitsForBothDirections) {
-  TcpDoors world(3);
+  ListeningRanks world(3);
   std::vector<std::unique_ptr<TcpControlPlane>> planes;
   for (Rank rank = 0; rank < 3; ++rank) planes.push_back(world.plane(rank));
   test::run_ranks(3, [&](Rank rank) {
@@ -83,7 +83,7 @@ bool leaves_in_time(std::unique_ptr<TcpControlPlane> plane) {
 
 TEST(TcpControlPlane, ARankThatLeavesInOrderIsNotLostAndItsLastMessageArrives) {
   const auto last_message_arrives = [] {
-    TcpDoors world(2);
+    ListeningRanks world(2);
     const auto stays = world.plane(0);
     auto leaves = world.plane(1);
     leaves->send(0, text_message("a first one"));
@@ -106,7 +106,7 @@ TEST(TcpControlPlane, ARankThatLeavesInOrderIsNotLostAndItsLastMessageArrives) {
 // The connection is still being made when the sender goes.
 TEST(TcpControlPlane, AMessageToARankNeverSpokenToSurvivesItsSender) {
   const auto message_arrives = [] {
-    TcpDoors world(2);
+    ListeningRanks world(2);
     const auto stays = world.plane(0);
     auto leaves = world.plane(1);
     leaves->send(0, text_message("alarm"));
@@ -120,7 +120,7 @@ TEST(TcpControlPlane, AMessageToARankNeverSpokenToSurvivesItsSender) {
 }
 
 TEST(TcpControlPlane, ARankThatFailsIsLostWithItsReason) {
-  TcpDoors world(3);
+  ListeningRanks world(3);
   const auto zero = world.plane(0);
   const auto one = world.plane(1);
   const auto two = world.plane(2);
@@ -141,7 +141,7 @@ TEST(TcpControlPlane, ARankThatFailsIsLostWithItsReason) {
 }
 
 TEST(TcpControlPlane, AbortFromAnotherThreadWhileMessagesFlowIsALoss) {
-  TcpDoors world(2);
+  ListeningRanks world(2);
   const auto sends = world.plane(0);
   const auto sees = world.plane(1);
   std::atomic<bool> stop{false};
@@ -182,7 +182,7 @@ class HalfConnected {
   }
 
  private:
-  TcpDoors world_{2};
+  ListeningRanks world_{2};
   TcpListener relay_;
   std::optional<test::RawSocket> to_zero_;
   std::optional<test::RawSocket> to_one_;
@@ -235,7 +235,7 @@ class ClosedPort {
 
 // What ranks 0, which sends a message to rank 2, and 1, which connects to it, end with.
 std::vector<std::string> errors_of_talking_to(const ClosedPort& port, Duration limit) {
-  TcpDoors world(3);
+  ListeningRanks world(3);
   world.endpoints[2].addresses = {{"127.0.0.1", port.number()}};
   const auto zero = world.plane(0, limit);
   const auto one = world.plane(1);
@@ -267,7 +267,7 @@ TEST(TcpControlPlane, ARankThatCannotBeReachedIsNamedWithItsAddressesAndWhatToDo
 }
 
 TEST(TcpControlPlane, ARankThatDoesNotConnectIsNamedAtTheDeadline) {
-  TcpDoors world(2);
+  ListeningRanks world(2);
   const auto zero = world.plane(0);
   const std::vector<Rank> from = {1};
   try {
@@ -280,10 +280,10 @@ TEST(TcpControlPlane, ARankThatDoesNotConnectIsNamedAtTheDeadline) {
 }
 
 TEST(TcpControlPlane, RingsTheDoorbellThatItWasGiven) {
-  TcpDoors world(2);
+  ListeningRanks world(2);
   DoorbellState state;
   Doorbell bell(state);
-  TcpControlPlane hears(one_a_host(0, 2), std::move(world.doors[0]), world.endpoints, world.key,
+  TcpControlPlane hears(one_a_host(0, 2), std::move(world.listeners[0]), world.endpoints, world.key,
                         test::kLinkTimeout, &state);
   const auto speaks = world.plane(1);
   const auto seen = bell.rings();
@@ -293,14 +293,14 @@ TEST(TcpControlPlane, RingsTheDoorbellThatItWasGiven) {
 }
 
 TEST(TcpControlPlane, SendingToNobodyOrToItselfIsABug) {
-  TcpDoors world(2);
+  ListeningRanks world(2);
   const auto plane = world.plane(0);
   for (const Rank wrong : {-1, 0, 2}) EXPECT_THROW(plane->send(wrong, {}), InternalError);
 }
 
 // Its thread watches whenever nobody else does.
 TEST(TcpControlPlane, RingsWhoSleepsAndWhoHasNotPolledForAWhile) {
-  test::TcpDoors world(2);
+  test::ListeningRanks world(2);
   const auto zero = world.plane(0);
   const auto one = world.plane(1);
   for (int round = 0; round < 40; ++round) {

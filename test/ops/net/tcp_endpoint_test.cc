@@ -87,16 +87,16 @@ TEST(TcpEndpoints, AreReadAsTheyWereWritten) {
   const TcpEndpoint endpoint = {{{"10.0.0.1", 4711}, {"fd00::1", 12}}};
   Bytes bytes;
   ByteWriter out(bytes);
-  put_endpoint(out, endpoint);
+  serialize(out, endpoint);
   ByteReader in(bytes);
-  const TcpEndpoint read = get_endpoint(in);
+  const TcpEndpoint read = deserialize<TcpEndpoint>(in);
   in.expect_end();
   EXPECT_EQ(read.addresses, endpoint.addresses);
   EXPECT_EQ(to_string(read.addresses[0]), "10.0.0.1:4711");
   EXPECT_EQ(to_string(read.addresses[1]), "[fd00::1]:12");
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     ByteReader truncated({bytes.data(), length});
-    EXPECT_THROW(get_endpoint(truncated), PeerLostError) << length;
+    EXPECT_THROW(deserialize<TcpEndpoint>(truncated), PeerLostError) << length;
   }
 }
 

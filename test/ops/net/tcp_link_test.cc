@@ -21,8 +21,8 @@ using host::MessageKey;
 using host::Messages;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::ListeningRanks;
 using test::RawSocket;
-using test::TcpDoors;
 using test::text_message;
 using testing::HasSubstr;
 
@@ -63,7 +63,7 @@ class TcpLinks : public testing::Test {
     return {};
   }
 
-  TcpDoors world_{2};
+  ListeningRanks world_{2};
   std::unique_ptr<TcpControlPlane> planes_[2] = {world_.plane(0), world_.plane(1)};
   std::unique_ptr<TcpLink> links_[2] = {std::make_unique<TcpLink>(*planes_[0]),
                                         std::make_unique<TcpLink>(*planes_[1])};
@@ -338,7 +338,7 @@ TEST_F(TcpLinks, NameARankThatClosedItsEndWhileNothingWasSentToIt) {
 
 // Linux gives up a connection whose reader's buffer is full for TCP_USER_TIMEOUT.
 TEST(TcpLinkPair, KeepsARankThatReadsNothingForLongerThanTheLimit) {
-  TcpDoors world(2);
+  ListeningRanks world(2);
   const std::unique_ptr<TcpControlPlane> planes[] = {world.plane(0, seconds(1)),
                                                      world.plane(1, seconds(1))};
   TcpLink zero(*planes[0]);
@@ -390,7 +390,7 @@ TEST_F(TcpLinks, ConnectOnceThereAreDescriptorsAgain) {
 }
 
 TEST(TcpLinkLoss, SaysThatThereWereNoDescriptors) {
-  TcpDoors world(2);
+  ListeningRanks world(2);
   const auto plane = world.plane(0, milliseconds(500));
   TcpLink link(*plane);
   const auto sends = link.messages();
@@ -479,7 +479,7 @@ class TcpLinkPeers : public testing::Test {
     return {};
   }
 
-  TcpDoors world_{2};
+  ListeningRanks world_{2};
   std::unique_ptr<TcpControlPlane> plane_ = world_.plane(0);
   TcpLink link_{*plane_};
   Bytes received_ = Bytes(100);

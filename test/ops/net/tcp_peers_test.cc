@@ -20,13 +20,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using test::caller;
+using test::ListeningRanks;
 using test::next_message;
 using test::RawSocket;
-using test::TcpDoors;
 using test::text_message;
 using testing::HasSubstr;
 
-// A door at rank 0 of three ranks; rank 1 is real, rank 2 is what a test makes of it.
+// Rank 0 of three ranks listens; rank 1 is real, rank 2 is what a test makes of it.
 class TcpPeers : public testing::Test {
  protected:
   void expect_the_job_goes_on() {
@@ -50,7 +50,7 @@ class TcpPeers : public testing::Test {
     return test::impersonate(rank, 0, world_.endpoints[0], world_.key);
   }
 
-  TcpDoors world_{3};
+  ListeningRanks world_{3};
   std::unique_ptr<TcpControlPlane> zero_ = world_.plane(0);
   std::unique_ptr<TcpControlPlane> one_ = world_.plane(1);
 };
@@ -79,7 +79,7 @@ TEST_F(TcpPeers, AreRefusedWithTheKeyButNoSuchRank) {
   expect_the_job_goes_on();
 }
 
-// What was said to the door of one rank opens no other.
+// What was said to one rank proves nothing to another.
 TEST_F(TcpPeers, CannotUseWhatARankSaidElsewhere) {
   RawSocket listens(port());
   Handshake rank = caller(2, 0, world_.key);
@@ -194,7 +194,7 @@ TEST_F(TcpPeers, ARankWhoseSocketClosesIsLostByNameAfterItsLastMessage) {
 // It may have left because the job failed, and rank 1 is about to say why.
 TEST_F(TcpPeers, ARankThatLeavesBeforeTensorsReachItIsMissedAfterWhatOthersSayOfIt) {
   const auto reason_comes_first = [] {
-    TcpDoors world(3);
+    ListeningRanks world(3);
     const auto zero = world.plane(0);
     const auto one = world.plane(1);
     RawSocket rank = test::impersonate(2, 0, world.endpoints[0], world.key);
@@ -253,7 +253,7 @@ TEST_F(TcpPeers, ARankThatReadsSlowlyHoldsNobodyUpAndLosesNothing) {
 
 // A loader's worker process, say, outlives the rank that forked it.
 TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
-  TcpDoors world(3);
+  ListeningRanks world(3);
   const pid_t rank = fork();  // while there is one thread
   if (rank == 0) {
     setpgid(0, 0);
@@ -289,7 +289,7 @@ TEST(TcpDescriptors, AChildOfARankThatDiedDoesNotKeepItsConnectionOpen) {
 
 // Its host's kernel goes on acknowledging.
 TEST(TcpHeartbeats, ARankThatIsStoppedIsLost) {
-  TcpDoors world(2);
+  ListeningRanks world(2);
   const auto zero = world.plane(0, milliseconds(500));
   RawSocket silent = test::impersonate(1, 0, world.endpoints[0], world.key);
   const TimePoint start = Clock::now();
@@ -304,7 +304,7 @@ TEST(TcpHeartbeats, ARankThatIsStoppedIsLost) {
 }
 
 TEST(TcpHeartbeats, KeepRanksThatPollNothing) {
-  TcpDoors world(2);
+  ListeningRanks world(2);
   const auto zero = world.plane(0, milliseconds(1000));
   const auto one = world.plane(1, milliseconds(1000));
   zero->send(1, text_message("before"));
@@ -319,14 +319,14 @@ TEST(TcpHeartbeats, KeepRanksThatPollNothing) {
 
 // Another process took the port of a rank that is gone, or an address leads elsewhere: it is told
 // nothing by which it could be that rank.
-TEST(TcpDoor, WhoDoesNotKnowTheKeyIsNotTakenForARank) {
-  TcpDoors world(2);
-  TcpDoors other(2);
+TEST(TcpListeners, WhoDoesNotKnowTheKeyIsNotTakenForARank) {
+  ListeningRanks world(2);
+  ListeningRanks other(2);
   const auto elsewhere = other.plane(1);
   world.endpoints[1] = other.endpoints[1];
   const auto error_within = [&](Duration link_timeout) -> std::string {
-    TcpControlPlane zero(test::one_a_host(0, 2), open_door(""), world.endpoints, world.key,
-                         link_timeout);
+    TcpControlPlane zero(test::one_a_host(0, 2), listen_on_interfaces(""), world.endpoints,
+                         world.key, link_timeout);
     zero.send(1, text_message("secret"));
     try {
       next_message(zero);
@@ -344,10 +344,10 @@ TEST(TcpDoor, WhoDoesNotKnowTheKeyIsNotTakenForARank) {
 }
 
 // Every address of every interface but the one that was chosen.
-TEST(TcpDoor, OfAChosenInterfaceIsAtNoOtherAddress) {
-  const TcpDoor door = open_door("lo");
-  ASSERT_FALSE(door.listeners.empty());
-  for (const TcpListener& listener : door.listeners) {
+TEST(TcpListeners, OfAChosenInterfaceIsAtNoOtherAddress) {
+  const auto listeners = listen_on_interfaces("lo");
+  ASSERT_FALSE(listeners.empty());
+  for (const TcpListener& listener : listeners) {
     sockaddr_storage name{};
     socklen_t length = sizeof name;
     ASSERT_EQ(getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&name), &length), 0);
@@ -363,22 +363,22 @@ TEST(TcpDoor, OfAChosenInterfaceIsAtNoOtherAddress) {
   sockaddr_in other{};
   other.sin_family = AF_INET;
   other.sin_addr.s_addr = htonl(0x7f000002);
-  other.sin_port = htons(test::loopback_port(test::endpoint_of(door)));
+  other.sin_port = htons(test::loopback_port(endpoint_of(listeners, "")));
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM, 0));
   EXPECT_NE(connect(socket.get(), reinterpret_cast<sockaddr*>(&other), sizeof other), 0);
 }
 
-TEST(TcpDoor, OfNoChosenInterfaceIsWhereItSays) {
-  const TcpDoor door = open_door("");
-  for (const TcpListener& listener : door.listeners) {
+TEST(TcpListeners, OfNoChosenInterfaceIsWhereItSays) {
+  const auto listeners = listen_on_interfaces("");
+  for (const TcpListener& listener : listeners) {
     EXPECT_NE(listener.at.port, 0);
     EXPECT_THAT(listener.at.host, testing::Not(testing::AnyOf("0.0.0.0", "::")));
   }
-  EXPECT_NE(test::loopback_port(test::endpoint_of(door)), 0);
+  EXPECT_NE(test::loopback_port(endpoint_of(listeners, "")), 0);
 }
 
-TEST(TcpDoor, AnAddressThatLeadsNowhereDoesNotHideTheNextOne) {
-  TcpDoors world(2);
+TEST(TcpListeners, AnAddressThatLeadsNowhereDoesNotHideTheNextOne) {
+  ListeningRanks world(2);
   auto addresses = world.endpoints[1].addresses;
   addresses.insert(addresses.begin(), {{"not an address", 1}, {"240.0.0.1", 1}});
   world.endpoints[1].addresses = addresses;

@@ -25,27 +25,23 @@ inline Placement one_a_host(Rank rank, int size) {
 
 inline constexpr Duration kLinkTimeout = std::chrono::seconds(10);
 
-inline TcpEndpoint endpoint_of(const TcpDoor& door) {
-  return hvd::endpoint_of(door.listeners, "");
-}
-
-// The doors of `size` ranks, not yet given to a control plane.
-struct TcpDoors {
-  explicit TcpDoors(int size) {
+// Where `size` ranks listen, not yet given to a control plane.
+struct ListeningRanks {
+  explicit ListeningRanks(int size) {
     for (int rank = 0; rank < size; ++rank) {
-      doors.push_back(open_door(""));
-      endpoints.push_back(endpoint_of(doors.back()));
+      listeners.push_back(listen_on_interfaces(""));
+      endpoints.push_back(endpoint_of(listeners.back(), ""));
     }
   }
 
   std::unique_ptr<TcpControlPlane> plane(Rank rank, Duration link_timeout = kLinkTimeout) {
-    return std::make_unique<TcpControlPlane>(one_a_host(rank, static_cast<int>(doors.size())),
-                                             std::move(doors[static_cast<std::size_t>(rank)]),
+    return std::make_unique<TcpControlPlane>(one_a_host(rank, static_cast<int>(listeners.size())),
+                                             std::move(listeners[static_cast<std::size_t>(rank)]),
                                              endpoints, key, link_timeout);
   }
 
   JobKey key = draw_key();
-  std::vector<TcpDoor> doors;
+  std::vector<std::vector<TcpListener>> listeners;  // by rank
   std::vector<TcpEndpoint> endpoints;
 };
 

@@ -38,6 +38,7 @@ RendezvousServer::RendezvousServer(Meeting meeting, RendezvousSockets sockets, s
 
 std::vector<std::string> RendezvousServer::all_gather(const std::string& mine, TimePoint deadline) {
   report_ = WaitReport(meeting_.one_host != true, deadline);
+  failure_ = {};
   try {
     collect(deadline);
   } catch (const Error& error) {

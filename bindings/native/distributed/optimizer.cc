@@ -177,7 +177,7 @@ std::vector<std::size_t> copied(GradientAccess::Indices indices) {
 class PythonGradients final : public GradientAccess {
  public:
   // `active`: needs_reducer(); else the reducer need not know of parameters.
-  PythonGradients(py::object front, bool active) : front_(std::move(front)), active_(active) {
+  PythonGradients(const py::handle& front, bool active) : front_(front), active_(active) {
     read_parameters();
   }
 
@@ -277,8 +277,9 @@ using OnReducedLike = Typed<"collections.abc.Callable[[list[int]], None] | None"
 // The reducer and what it reads gradients through.
 class PythonReducer : public std::enable_shared_from_this<PythonReducer> {
  public:
-  PythonReducer(py::object front, const DistributedOptions& options, const GradientBuckets& groups)
-      : gradients_(std::make_shared<PythonGradients>(std::move(front), needs_reducer(options))) {
+  PythonReducer(const py::handle& front, const DistributedOptions& options,
+                const GradientBuckets& groups)
+      : gradients_(std::make_shared<PythonGradients>(front, needs_reducer(options))) {
     const WithoutGil nogil;
     reducer_ = std::make_unique<GradientReducer>(gradients_, options, groups);
   }
@@ -313,9 +314,9 @@ class PythonReducer : public std::enable_shared_from_this<PythonReducer> {
 
 template <typename... Options>
 auto make_reducer(DistributedOptions (*options_of)(Options...)) {
-  return [options_of](Anything front, const GradientBuckets& buckets, Options... options) {
-    return std::make_shared<PythonReducer>(std::move(front),
-                                           options_of(std::forward<Options>(options)...), buckets);
+  return [options_of](const Anything& front, const GradientBuckets& buckets, Options... options) {
+    return std::make_shared<PythonReducer>(front, options_of(std::forward<Options>(options)...),
+                                           buckets);
   };
 }
 

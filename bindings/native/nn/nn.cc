@@ -7,7 +7,9 @@
 namespace hvd::python {
 
 IntPair int_pair_from(const py::object& object) {
-  if (const py::object both = number_from(object, true, true)) return both.cast<std::int64_t>();
+  if (PyIndex_Check(object.ptr()) != 0) {
+    if (const py::object both = number_from(object, true, true)) return both.cast<std::int64_t>();
+  }
   const auto pair = value_of<std::pair<Integer, Integer>>(object, /*convert=*/true);
   if (pair) return {pair->first, pair->second};
   refuse_option("a size, stride or padding", "an int or a pair of ints", object);

@@ -39,10 +39,7 @@ struct SGDOptions {
 
 // Stochastic gradient descent with momentum. State: "momentum_buffer" when momentum is not 0. Rows
 // of a gradient are updated alone without momentum and weight_decay.
-class SGD : public BuiltInOptimizer<SGDOptions> {
- public:
-  using BuiltInOptimizer::BuiltInOptimizer;
-};
+using SGD = BuiltInOptimizer<SGDOptions>;
 
 struct AdamOptions {
   double lr = 1e-3;
@@ -54,10 +51,7 @@ struct AdamOptions {
 };
 
 // State: "exp_avg", "exp_avg_sq" and, with amsgrad, "max_exp_avg_sq".
-class Adam : public BuiltInOptimizer<AdamOptions> {
- public:
-  using BuiltInOptimizer::BuiltInOptimizer;
-};
+using Adam = BuiltInOptimizer<AdamOptions>;
 
 struct AdamWOptions {
   double lr = 1e-3;
@@ -69,10 +63,7 @@ struct AdamWOptions {
 };
 
 // Adam with decoupled weight decay; the state is Adam's.
-class AdamW : public BuiltInOptimizer<AdamWOptions> {
- public:
-  using BuiltInOptimizer::BuiltInOptimizer;
-};
+using AdamW = BuiltInOptimizer<AdamWOptions>;
 
 struct RMSpropOptions {
   double lr = 1e-2;
@@ -85,10 +76,7 @@ struct RMSpropOptions {
 };
 
 // State: "square_avg", "grad_avg" if centered, "momentum_buffer" when momentum is not 0.
-class RMSprop : public BuiltInOptimizer<RMSpropOptions> {
- public:
-  using BuiltInOptimizer::BuiltInOptimizer;
-};
+using RMSprop = BuiltInOptimizer<RMSpropOptions>;
 
 struct AdagradOptions {
   double lr = 1e-2;
@@ -101,10 +89,7 @@ struct AdagradOptions {
 
 // State: "sum", which starts at initial_accumulator_value. Rows of a gradient are updated alone
 // without weight_decay.
-class Adagrad : public BuiltInOptimizer<AdagradOptions> {
- public:
-  using BuiltInOptimizer::BuiltInOptimizer;
-};
+using Adagrad = BuiltInOptimizer<AdagradOptions>;
 
 struct AdadeltaOptions {
   double lr = 1.0;
@@ -115,10 +100,7 @@ struct AdadeltaOptions {
 };
 
 // State: "square_avg" and "acc_delta".
-class Adadelta : public BuiltInOptimizer<AdadeltaOptions> {
- public:
-  using BuiltInOptimizer::BuiltInOptimizer;
-};
+using Adadelta = BuiltInOptimizer<AdadeltaOptions>;
 
 struct LAMBOptions {
   double lr = 1e-3;
@@ -130,9 +112,6 @@ struct LAMBOptions {
 
 // State: "exp_avg" and "exp_avg_sq". Biases and normalisations are usually given in a group with
 // weight_decay = 0.
-class LAMB : public BuiltInOptimizer<LAMBOptions> {
- public:
-  using BuiltInOptimizer::BuiltInOptimizer;
-};
+using LAMB = BuiltInOptimizer<LAMBOptions>;
 
 }  // namespace hvd::optim

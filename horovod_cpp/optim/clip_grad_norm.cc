@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
+#include <span>
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
@@ -21,15 +21,9 @@ Tensor computable(const Tensor& grad) {
   return grad.to(grad.dtype() == DType::kF64 ? DType::kF64 : DType::kF32).contiguous();
 }
 
-template <typename T>
-double largest(const T* values, std::int64_t count) {
-  double result = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double magnitude = std::abs(static_cast<double>(values[i]));
-    if (!(magnitude <= result)) result = magnitude;  // takes a NaN
-    if (std::isnan(result)) break;                   // and keeps it
-  }
-  return result;
+// The larger one; a NaN is larger than any number.
+double larger(double a, double b) {
+  return b <= a || std::isnan(a) ? a : b;
 }
 
 // In float64, by what tensors of devices have.
@@ -48,13 +42,14 @@ double part_of_norm(const Tensor& grad, double norm_type) {
   return dispatch_float(values.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* first = values.data<T>();
-    if (std::isinf(norm_type)) return largest(first, values.numel());
     if (norm_type == 2) return isa::table().of<T>().sum_squares(first, T{0}, values.numel());
-    double sum = 0;
+    double part = 0;
     for (std::int64_t i = 0; i < values.numel(); ++i) {
-      sum += std::pow(std::abs(static_cast<double>(first[i])), norm_type);
+      const double magnitude = std::abs(static_cast<double>(first[i]));
+      part =
+          std::isinf(norm_type) ? larger(part, magnitude) : part + std::pow(magnitude, norm_type);
     }
-    return sum;
+    return part;
   });
 }
 
@@ -64,22 +59,10 @@ double norm_of(const std::vector<Tensor>& params, double norm_type) {
     const Tensor grad = gradient_values(param);
     if (!grad.defined()) continue;
     const double part = part_of_norm(grad, norm_type);
-    if (!std::isinf(norm_type)) {
-      norm += part;
-    } else if (!(part <= norm)) {
-      norm = part;
-      if (std::isnan(norm)) break;
-    }
+    norm = std::isinf(norm_type) ? larger(norm, part) : norm + part;
   }
   if (std::isinf(norm_type)) return norm;
   return norm_type == 2 ? std::sqrt(norm) : std::pow(norm, 1 / norm_type);
-}
-
-template <typename T>
-void clamp(T* values, std::int64_t count, T bound) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    values[i] = values[i] > bound ? bound : values[i] < -bound ? -bound : values[i];
-  }
 }
 
 }  // namespace
@@ -118,7 +101,10 @@ void clip_grad_value_(const std::vector<Tensor>& params, double clip_value) {
     const Tensor values = computable(grad);
     dispatch_float(values.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      clamp(values.data<T>(), values.numel(), static_cast<T>(clip_value));
+      const T bound = static_cast<T>(clip_value);
+      for (T& value : std::span(values.data<T>(), static_cast<std::size_t>(values.numel()))) {
+        value = std::clamp(value, -bound, bound);
+      }
     });
     if (values.is(grad)) {
       bump_version(grad);

@@ -105,6 +105,55 @@ void add_block(T* out, const T* in, double alpha, std::int64_t n) {
   }
 }
 
+// The slices of `a` along `axis` at the positions of a list, which are within `a`.
+Tensor slices_at(const Tensor& a, std::int64_t axis, const Tensor& index) {
+  const Tensor dense = contiguous(a);
+  const Blocks blocks = blocks_of(a, axis);
+  Shape shape = a.shape();
+  shape[static_cast<std::size_t>(axis)] = index.numel();
+  Tensor result = Tensor::empty(std::move(shape), a.dtype());
+  const auto bytes = static_cast<std::size_t>(blocks.inner) * size_of(a.dtype());
+  if (bytes == 0) return result;
+  const auto* in = static_cast<const std::byte*>(dense.data());
+  auto* out = static_cast<std::byte*>(result.data());
+  const std::int64_t* positions = index.data<std::int64_t>();
+  for (std::int64_t o = 0; o < blocks.outer; ++o) {
+    for (std::int64_t i = 0; i < index.numel(); ++i, out += bytes) {
+      const std::int64_t row = o * blocks.along + positions[i * index.strides()[0]];
+      std::memcpy(out, in + static_cast<std::size_t>(row) * bytes, bytes);
+    }
+  }
+  return result;
+}
+
+// Adds alpha times the slices of `source` along `axis`, in order, to those of `sum`, which is
+// contiguous, at the positions of a list.
+void add_slices(const Tensor& sum, std::int64_t axis, const Tensor& index, const Tensor& source,
+                double alpha, const char* function) {
+  const Tensor dense = contiguous(source);
+  const Blocks blocks = blocks_of(sum, axis);
+  const std::int64_t* positions = index.data<std::int64_t>();
+  dispatch(sum.dtype(), function, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* in = dense.data<T>();
+    for (std::int64_t o = 0; o < blocks.outer; ++o) {
+      for (std::int64_t i = 0; i < index.numel(); ++i, in += blocks.inner) {
+        const std::int64_t row = o * blocks.along + positions[i * index.strides()[0]];
+        add_block(sum.data<T>() + row * blocks.inner, in, alpha, blocks.inner);
+      }
+    }
+  });
+}
+
+// `sum` is the new value of `target`, whose memory it may have.
+void keep_sum(const Tensor& target, const Tensor& sum) {
+  if (sum.data() == target.data()) {
+    bump_version(target);
+  } else {
+    copy_into(target, sum);
+  }
+}
+
 }  // namespace
 
 Tensor gather(const Tensor& a, std::int64_t axis, const Tensor& index, const char* function) {
@@ -152,24 +201,7 @@ void scatter(const Tensor& target, std::int64_t axis, const Tensor& index, const
 
 Tensor index_select(const Tensor& a, std::int64_t axis, const Tensor& index, const char* function) {
   require_cpu(function, {&a, &index});
-  const std::int64_t at = check_list(a, axis, index, function);
-  const Tensor dense = contiguous(a);
-  const Blocks blocks = blocks_of(a, at);
-  Shape shape = a.shape();
-  shape[static_cast<std::size_t>(at)] = index.numel();
-  Tensor result = Tensor::empty(std::move(shape), a.dtype());
-  const auto bytes = static_cast<std::size_t>(blocks.inner) * size_of(a.dtype());
-  if (bytes == 0) return result;
-  const auto* in = static_cast<const std::byte*>(dense.data());
-  auto* out = static_cast<std::byte*>(result.data());
-  const std::int64_t* positions = index.data<std::int64_t>();
-  for (std::int64_t o = 0; o < blocks.outer; ++o) {
-    for (std::int64_t i = 0; i < index.numel(); ++i, out += bytes) {
-      const std::int64_t row = o * blocks.along + positions[i * index.strides()[0]];
-      std::memcpy(out, in + static_cast<std::size_t>(row) * bytes, bytes);
-    }
-  }
-  return result;
+  return slices_at(a, check_list(a, axis, index, function), index);
 }
 
 void index_add(const Tensor& target, std::int64_t axis, const Tensor& index, const Tensor& source,
@@ -185,24 +217,8 @@ void index_add(const Tensor& target, std::int64_t axis, const Tensor& index, con
                                " is added");
   }
   const Tensor sum = contiguous(is_half(target.dtype()) ? to(target, DType::kF32) : target);
-  const Tensor dense = contiguous(to(source, sum.dtype()));
-  const Blocks blocks = blocks_of(target, at);
-  const std::int64_t* positions = index.data<std::int64_t>();
-  dispatch(sum.dtype(), function, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* in = dense.data<T>();
-    for (std::int64_t o = 0; o < blocks.outer; ++o) {
-      for (std::int64_t i = 0; i < index.numel(); ++i, in += blocks.inner) {
-        const std::int64_t row = o * blocks.along + positions[i * index.strides()[0]];
-        add_block(sum.data<T>() + row * blocks.inner, in, alpha, blocks.inner);
-      }
-    }
-  });
-  if (sum.data() == target.data()) {
-    bump_version(target);
-  } else {
-    copy_into(target, sum);
-  }
+  add_slices(sum, at, index, to(source, sum.dtype()), alpha, function);
+  keep_sum(target, sum);
 }
 
 Tensor flat_nonzero(const Tensor& a) {
@@ -248,40 +264,14 @@ Tensor flat_positions(const std::vector<Tensor>& indices, const Shape& extents,
 }
 
 Tensor gather_rows(const Tensor& table, const Tensor& rows) {
-  const Tensor from = contiguous(table);
-  const Tensor at = contiguous(rows);
-  Shape shape = table.shape();
-  shape[0] = rows.numel();
-  Tensor result = Tensor::empty(std::move(shape), table.dtype());
-  if (result.numel() == 0) return result;
-  const std::size_t bytes =
-      static_cast<std::size_t>(result.numel() / rows.numel()) * size_of(table.dtype());
-  const auto* in = static_cast<const std::byte*>(from.data());
-  auto* out = static_cast<std::byte*>(result.data());
-  for (std::int64_t i = 0; i < rows.numel(); ++i, out += bytes) {
-    std::memcpy(out, in + static_cast<std::size_t>(at.data<std::int64_t>()[i]) * bytes, bytes);
-  }
-  return result;
+  return slices_at(table, 0, rows);
 }
 
 void add_rows(const Tensor& table, const Tensor& rows, const Tensor& values) {
   if (values.numel() == 0) return;
-  const Tensor target = contiguous(table);
-  const Tensor at = contiguous(rows);
-  const Tensor from = contiguous(values);
-  const std::int64_t columns = values.numel() / rows.numel();
-  dispatch(table.dtype(), "add_rows", [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* in = from.data<T>();
-    for (std::int64_t i = 0; i < rows.numel(); ++i, in += columns) {
-      add_block(target.data<T>() + at.data<std::int64_t>()[i] * columns, in, 1.0, columns);
-    }
-  });
-  if (target.is(table)) {
-    bump_version(table);
-  } else {
-    copy_into(table, target);
-  }
+  const Tensor sum = contiguous(table);
+  add_slices(sum, 0, rows, values, 1.0, "add_rows");
+  keep_sum(table, sum);
 }
 
 }  // namespace hvd::kernels

@@ -31,7 +31,7 @@ Tensor flat_nonzero(const Tensor& a);
 Tensor flat_positions(const std::vector<Tensor>& indices, const Shape& extents,
                       const char* function);
 
-// -- rows: what lies under one index of the first axis. `rows` is int64 and within the table's
+// -- rows: what lies under one index of the first axis. `rows` is int64 [k] and within the table's
 // first axis: the caller has checked. Tensors may have any strides, but what is written may not be
 // expanded.
 

@@ -51,10 +51,11 @@ Tensor recorded(Tensor result, const char* name,
       Order::kAny);
 }
 
-// Records a function of one operand. `backward` gives the operand's gradient, in its shape.
+// Records a function of one operand, unless the result is the operand itself. `backward` gives the
+// operand's gradient, in its shape.
 template <typename Function>
 Tensor mapped(const Tensor& a, Tensor result, const char* name, Function backward) {
-  if (!is_floating(result.dtype())) return result;
+  if (result.is(a) || !is_floating(result.dtype())) return result;
   return recorded(std::move(result), name, {&a}, std::move(backward));
 }
 

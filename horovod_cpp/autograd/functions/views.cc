@@ -14,28 +14,22 @@
 namespace hvd {
 namespace {
 
-// Records an operation of one input whose gradient is `backward(gradient)`.
-template <typename Function>
-Tensor recorded(const Tensor& input, Tensor result, const char* name, Function backward) {
-  if (result.is(input)) return result;
-  return autograd::mapped(input, std::move(result), name, std::move(backward));
-}
+using autograd::mapped;
 
 // A tensor of `shape` that is zero except in the part that `view` shows.
 template <typename View>
 Tensor embedded(const Shape& shape, const Tensor& part, const char* name, View view) {
   Tensor result = Tensor::zeros(shape, part.dtype(), part.device());
   kernels::copy_into(view(result), part);
-  return autograd::mapped(part, std::move(result), name,
-                          [view](const Tensor& gradient) { return view(gradient); });
+  return mapped(part, std::move(result), name,
+                [view](const Tensor& gradient) { return view(gradient); });
 }
 
 }  // namespace
 
 Tensor Tensor::reshape(Shape shape) const {
-  return recorded(
-      *this, kernels::reshape(*this, shape), "reshape",
-      [from = this->shape()](const Tensor& gradient) { return gradient.reshape(from); });
+  return mapped(*this, kernels::reshape(*this, shape), "reshape",
+                [from = this->shape()](const Tensor& gradient) { return gradient.reshape(from); });
 }
 
 Tensor Tensor::flatten(std::int64_t start_dim, std::int64_t end_dim) const {
@@ -77,7 +71,7 @@ Tensor Tensor::permute(std::vector<std::int64_t> axes) const {
     inverse[static_cast<std::size_t>(shapes::axis(axes[i], dim(), "permute"))] =
         static_cast<std::int64_t>(i);
   }
-  return recorded(
+  return mapped(
       *this, std::move(result), "permute",
       [inverse = std::move(inverse)](const Tensor& gradient) { return gradient.permute(inverse); });
 }
@@ -92,20 +86,20 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
 
 Tensor Tensor::slice(std::int64_t axis, std::int64_t begin, std::int64_t end,
                      std::int64_t step) const {
-  return recorded(*this, kernels::slice(*this, axis, begin, end, step), "slice",
-                  [shape = shape(), axis, begin, end, step](const Tensor& gradient) {
-                    return embedded(shape, gradient, "slice", [=](const Tensor& all) {
-                      return all.slice(axis, begin, end, step);
-                    });
+  return mapped(*this, kernels::slice(*this, axis, begin, end, step), "slice",
+                [shape = shape(), axis, begin, end, step](const Tensor& gradient) {
+                  return embedded(shape, gradient, "slice", [=](const Tensor& all) {
+                    return all.slice(axis, begin, end, step);
                   });
+                });
 }
 
 Tensor Tensor::select(std::int64_t axis, std::int64_t index) const {
-  return recorded(*this, kernels::select(*this, axis, index), "select",
-                  [shape = shape(), axis, index](const Tensor& gradient) {
-                    return embedded(shape, gradient, "select",
-                                    [=](const Tensor& all) { return all.select(axis, index); });
-                  });
+  return mapped(*this, kernels::select(*this, axis, index), "select",
+                [shape = shape(), axis, index](const Tensor& gradient) {
+                  return embedded(shape, gradient, "select",
+                                  [=](const Tensor& all) { return all.select(axis, index); });
+                });
 }
 
 Tensor Tensor::expand(Shape shape) const {
@@ -114,29 +108,29 @@ Tensor Tensor::expand(Shape shape) const {
     auto& extent = shape[static_cast<std::size_t>(i)];
     if (extent == -1) extent = size(i - missing);
   }
-  return recorded(
+  return mapped(
       *this, kernels::expand(*this, shape), "expand",
       [from = this->shape()](const Tensor& gradient) { return autograd::sum_to(gradient, from); });
 }
 
 Tensor Tensor::contiguous() const {
-  return recorded(*this, kernels::contiguous(*this), "contiguous",
-                  [](const Tensor& gradient) { return gradient; });
+  return mapped(*this, kernels::contiguous(*this), "contiguous",
+                [](const Tensor& gradient) { return gradient; });
 }
 
 Tensor Tensor::clone() const {
-  return recorded(*this, kernels::clone(*this), "clone",
-                  [](const Tensor& gradient) { return gradient; });
+  return mapped(*this, kernels::clone(*this), "clone",
+                [](const Tensor& gradient) { return gradient; });
 }
 
 Tensor Tensor::to(DType dtype) const {
-  return recorded(*this, kernels::to(*this, dtype), "to",
-                  [from = this->dtype()](const Tensor& gradient) { return gradient.to(from); });
+  return mapped(*this, kernels::to(*this, dtype), "to",
+                [from = this->dtype()](const Tensor& gradient) { return gradient.to(from); });
 }
 
 Tensor Tensor::to(Device device) const {
-  return recorded(*this, kernels::to_device(*this, device), "to",
-                  [from = this->device()](const Tensor& gradient) { return gradient.to(from); });
+  return mapped(*this, kernels::to_device(*this, device), "to",
+                [from = this->device()](const Tensor& gradient) { return gradient.to(from); });
 }
 
 namespace {
@@ -146,7 +140,7 @@ Tensor joined(const std::vector<Tensor>& given, std::int64_t axis, const char* n
   const std::vector<Tensor> parts = autograd::in_one_dtype(given);
   const std::int64_t at = shapes::axis(axis, parts[0].dim(), name);
   Shape shape = parts[0].shape();
-  std::vector<std::int64_t> ends;
+  std::vector<std::int64_t> sizes;
   std::int64_t total = 0;
   bool wanted = false;
   for (const Tensor& part : parts) {
@@ -159,27 +153,21 @@ Tensor joined(const std::vector<Tensor>& given, std::int64_t axis, const char* n
                                  axis);
     }
     total += part.size(at);
-    ends.push_back(total);
+    sizes.push_back(part.size(at));
     wanted = wanted || autograd::should_record({&part});
   }
   shape[static_cast<std::size_t>(at)] = total;
   Tensor result = Tensor::empty(shape, parts[0].dtype(), parts[0].device());
-  const auto begin = [ends](std::size_t i) { return i == 0 ? 0 : ends[i - 1]; };
+  const std::vector<Tensor> places = split(result, sizes, at);
   std::vector<autograd::Edge> inputs;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    kernels::copy_into(kernels::slice(result, at, begin(i), ends[i]), parts[i]);
+    kernels::copy_into(places[i], parts[i]);
     inputs.push_back(autograd::edge_to(parts[i]));
   }
   if (!wanted) return result;
   return autograd::record(
       std::move(result), name, std::move(inputs),
-      [at, begin, ends](const Tensor& gradient) {
-        std::vector<Tensor> gradients;
-        for (std::size_t i = 0; i < ends.size(); ++i) {
-          gradients.push_back(gradient.slice(at, begin(i), ends[i]));
-        }
-        return gradients;
-      },
+      [at, sizes](const Tensor& gradient) { return split(gradient, sizes, at); },
       autograd::Order::kAny);
 }
 

@@ -12,7 +12,6 @@
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/distributed/collectives/collectives.h"
 #include "horovod_cpp/nn/functional.h"
-#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/images/images.h"
 #include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/shapes.h"
@@ -66,19 +65,13 @@ JoinedMoments joined_moments(const Tensor& images, const std::string& name, cons
   return joined;
 }
 
-// running = (1 - momentum) * running + momentum * now
-void move_towards(Tensor running, const Tensor& now, double momentum) {
-  refuse_expanded(running, "SyncBatchNorm: running statistics");
-  kernels::scale(running, 1.0 - momentum);
-  kernels::add_into(running, kernels::to(now, running.dtype()), momentum);
-}
-
 void move_running(const BatchNorm& layer, const JoinedMoments& joined, double momentum) {
   if (!layer.running_mean.defined()) return;
-  move_towards(autograd::substitute_for(layer.running_mean), joined.moments.mean, momentum);
-  Tensor unbiased = kernels::clone(joined.moments.variance);
-  kernels::scale(unbiased, joined.count / (joined.count - 1));
-  move_towards(autograd::substitute_for(layer.running_var), unbiased, momentum);
+  const Tensor mean = autograd::substitute_for(layer.running_mean);
+  const Tensor variance = autograd::substitute_for(layer.running_var);
+  refuse_expanded(mean, "SyncBatchNorm: running statistics");
+  refuse_expanded(variance, "SyncBatchNorm: running statistics");
+  kernels::move_running(mean, variance, joined.moments, joined.count, momentum);
 }
 
 Tensor parameter_or(const Tensor& given, double value, const Tensor& input) {

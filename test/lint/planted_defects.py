@@ -161,10 +161,10 @@ return each.from == (*receive)->peer &&
         "Binary::kSqrtGrad, g / (y * 2.0))",
         "Binary::kSqrtGrad, g / (y * (PLANTED ? 1.0 : 2.0)))"),
     Defect(
-        "running-variance-momentum", "horovod_cpp/autograd/functions/normalization.cc",
-        "a batch norm's running variance moves by 1 - momentum",
-        "    move_towards(running_var, unbiased, momentum);\n",
-        "    move_towards(running_var, unbiased, PLANTED ? 1.0 - momentum : momentum);\n"),
+        "running-variance-momentum", "horovod_cpp/tensor/kernels/images/batch_norm.cc",
+        "a batch norm's running variance keeps as much of the old one as it takes of the new",
+        "  scale(running_var, 1.0 - momentum);\n",
+        "  scale(running_var, PLANTED ? momentum : 1.0 - momentum);\n"),
     Defect(
         "rows-decay-alone", "horovod_cpp/optim/optimizers.cc",
         "with a sparse gradient, SGD's weight decay reaches its rows alone",

@@ -7,7 +7,6 @@
 #include "horovod_cpp/autograd/recording.h"
 #include "horovod_cpp/tensor/device.h"
 #include "horovod_cpp/tensor/impl.h"
-#include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/kernels/images/images.h"
 #include "horovod_cpp/tensor/kernels/reduce/reduce.h"
 #include "horovod_cpp/tensor/layout.h"
@@ -66,6 +65,7 @@ Tensor affine(Tensor value, const Tensor& weight, const Tensor& bias) {
 void check_affine(const Tensor& input, const Tensor& parameter, const Shape& expected,
                   const char* name, const char* what) {
   if (!parameter.defined()) return;
+  // Parameters and statistics of half types may be float32.
   if (!is_half(input) || parameter.dtype() != DType::kF32) {
     shapes::require_same_dtype(input, parameter, name);
   }
@@ -78,14 +78,7 @@ void require_channels(const Tensor& tensor, const Tensor& input, const char* wha
   if (!tensor.defined()) {
     throw InvalidArgumentError("batch_norm: ", what, " is undefined");
   }
-  // Parameters and statistics of half images may be float32.
-  if (!is_half(input) || tensor.dtype() != DType::kF32) {
-    shapes::require_same_dtype(input, tensor, "batch_norm");
-  }
-  if (tensor.shape() != Shape{input.size(1)}) {
-    throw InvalidArgumentError("batch_norm: input ", input.shape(), ", ", what, " ",
-                               tensor.shape());
-  }
+  check_affine(input, tensor, {input.size(1)}, "batch_norm", what);
 }
 
 // The gradients of batch_norm made of recorded functions.
@@ -106,12 +99,6 @@ std::vector<Tensor> recorded_batch_norm_gradients(const Tensor& gradient, const 
   Tensor g = gradient * weight.reshape(channels);
   if (training) g = g - mean(g, axes, true) - y * mean(g * y, axes, true);
   return {g * inverse, sum(gradient * y, axes), sum(gradient, axes)};
-}
-
-// running = (1 - momentum) * running + momentum * now
-void move_towards(Tensor& running, const Tensor& now, double momentum) {
-  kernels::scale(running, 1.0 - momentum);
-  kernels::add_into(running, kernels::to(now, running.dtype()), momentum);
 }
 
 }  // namespace
@@ -180,10 +167,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
     moments = kernels::channel_moments(input);
     refuse_expanded(running_mean, "batch_norm: running_mean");
     refuse_expanded(running_var, "batch_norm: running_var");
-    move_towards(running_mean, moments.mean, momentum);
-    Tensor unbiased = kernels::clone(moments.variance);
-    kernels::scale(unbiased, static_cast<double>(count) / static_cast<double>(count - 1));
-    move_towards(running_var, unbiased, momentum);
+    kernels::move_running(running_mean, running_var, moments, static_cast<double>(count), momentum);
   } else {  // copies: the running statistics may move before backward
     moments = {kernels::clone(kernels::to(running_mean, DType::kF64)),
                kernels::clone(kernels::to(running_var, DType::kF64))};

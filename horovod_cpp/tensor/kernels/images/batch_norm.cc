@@ -176,6 +176,16 @@ Tensor batch_norm_input_grad(const Tensor& grad, const Tensor& input, const Mome
   return result;
 }
 
+void move_running(const Tensor& running_mean, const Tensor& running_var, const Moments& now,
+                  double count, double momentum) {
+  const Tensor unbiased = clone(now.variance);
+  scale(unbiased, count / (count - 1));
+  scale(running_mean, 1.0 - momentum);
+  scale(running_var, 1.0 - momentum);
+  add_into(running_mean, to(now.mean, running_mean.dtype()), momentum);
+  add_into(running_var, to(unbiased, running_var.dtype()), momentum);
+}
+
 BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
                                    const Tensor& weight, double eps, bool training) {
   const Tensor g = channels_last(grad);

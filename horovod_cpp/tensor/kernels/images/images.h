@@ -22,6 +22,11 @@ struct Moments {
 };
 Moments channel_moments(const Tensor& input);
 
+// running = (1 - momentum) * running + momentum * now, where `now` are the moments of `count`
+// values a channel; the variance is unbiased.
+void move_running(const Tensor& running_mean, const Tensor& running_var, const Moments& now,
+                  double count, double momentum);
+
 // (input - mean) / sqrt(variance + eps) * weight + bias, channel by channel. mean and variance are
 // f64 [c]; weight and bias have the input's dtype, or are float32 where that is a half type.
 Tensor batch_norm(const Tensor& input, const Moments& moments, const Tensor& weight,

@@ -236,10 +236,12 @@ void copy_into(const Tensor& target, const Tensor& source) {
   bump_version(target);
 }
 
+bool fits(double value, DType dtype) {
+  return dispatch_any(dtype, [&](auto tag) { return fits<typename decltype(tag)::type>(value); });
+}
+
 void require_fits(double value, DType dtype, const char* function) {
-  const bool good =
-      dispatch_any(dtype, [&](auto tag) { return fits<typename decltype(tag)::type>(value); });
-  if (good) return;
+  if (fits(value, dtype)) return;
   throw InvalidArgumentError(function, ": ", value, " does not fit dtype ", dtype);
 }
 

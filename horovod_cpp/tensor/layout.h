@@ -63,8 +63,10 @@ void copy_into(const Tensor& target, const Tensor& source);
 // Throws InvalidArgumentError if `value` does not fit (see require_fits).
 void fill(const Tensor& target, double value);
 
-// Throws InvalidArgumentError naming `function` if an integer dtype does not reach to `value`, its
-// fraction aside, or if `value` is neither 0 nor 1 for bool.
+// Not if an integer dtype does not reach to `value`, its fraction aside, or if `value` is neither 0
+// nor 1 for bool.
+bool fits(double value, DType dtype);
+// Otherwise throws InvalidArgumentError naming `function`.
 void require_fits(double value, DType dtype, const char* function);
 
 }  // namespace hvd::kernels

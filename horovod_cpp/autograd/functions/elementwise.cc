@@ -1,6 +1,5 @@
 // Functions of one element, or of the elements of broadcast operands.
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <type_traits>
 
@@ -408,16 +407,8 @@ Tensor compared(Compare op, const Tensor& a, const Tensor& b, const char* name) 
 
 // Whether an integer dtype has this number; others take any.
 bool holds(DType dtype, double number) {
-  return dispatch_any(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (std::is_integral_v<T>) {
-      using Limits = std::numeric_limits<T>;
-      return number == std::trunc(number) && number >= static_cast<double>(Limits::min()) &&
-             number < static_cast<double>(Limits::max()) + 1.0;
-    } else {
-      return true;
-    }
-  });
+  const bool has_fractions = is_floating(dtype) || is_complex(dtype);
+  return has_fractions || (number == std::trunc(number) && kernels::fits(number, dtype));
 }
 
 Tensor compared(Compare op, const Tensor& a, double b, const char* name) {

@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/modes.h"
+#include "horovod_cpp/tensor/shapes.h"
 
 namespace hvd::nn::init {
 namespace {
@@ -120,11 +121,6 @@ void copy_in(const Tensor& tensor, const std::vector<double>& values) {
   target.copy_(Tensor::from(values, tensor.shape()));
 }
 
-void require_floating(const Tensor& tensor, const char* function) {
-  if (is_floating(tensor.dtype())) return;
-  throw InvalidArgumentError(function, ": takes a floating dtype, got ", tensor.dtype());
-}
-
 double normal_cdf(double x) {
   return std::erfc(-x / std::sqrt(2.0)) / 2;
 }
@@ -164,7 +160,7 @@ class Truncated {
 
 void trunc_normal_(const Tensor& tensor, double mean, double std, double low, double high,
                    Generator& generator) {
-  require_floating(tensor, "trunc_normal_");
+  shapes::require_floating(tensor, "trunc_normal_");
   if (!(std > 0 && low < high)) {
     throw InvalidArgumentError("trunc_normal_: std ", std, ", range [", low, ", ", high, "]");
   }
@@ -177,7 +173,7 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
 }
 
 void orthogonal_(const Tensor& weight, double gain, Generator& generator) {
-  require_floating(weight, "orthogonal_");
+  shapes::require_floating(weight, "orthogonal_");
   if (weight.dim() < 2) {
     throw InvalidArgumentError("orthogonal_: a tensor of shape ", weight.shape(),
                                ": expected at least 2 axes");

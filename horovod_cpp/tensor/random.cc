@@ -118,9 +118,7 @@ void fill_blocks(const Tensor& target, Generator& generator, Make make) {
 
 template <typename Fill>
 void overwrite(const Tensor& tensor, const char* function, Fill fill) {
-  if (!is_floating(tensor.dtype())) {
-    throw InvalidArgumentError(function, ": takes a floating dtype, got ", tensor.dtype());
-  }
+  shapes::require_floating(tensor, function);
   refuse_expanded(tensor, function);
   if (tensor.is_contiguous() && is_on_cpu(tensor)) {
     fill(tensor);

@@ -90,11 +90,15 @@ void require_same_dtype(const Tensor& a, const Tensor& b, const char* function) 
   }
 }
 
+void require_floating(const Tensor& tensor, const char* function) {
+  if (is_floating(tensor.dtype())) return;
+  throw InvalidArgumentError(function, ": takes a floating dtype, got ", tensor.dtype());
+}
+
 void require_float(const Tensor& tensor, const char* function) {
-  if (tensor.dtype() != DType::kF32 && tensor.dtype() != DType::kF64) {
-    const char* expected = is_floating(tensor.dtype()) ? "float32 or float64" : "a floating dtype";
-    throw InvalidArgumentError(function, ": takes ", expected, ", got ", tensor.dtype());
-  }
+  require_floating(tensor, function);
+  if (tensor.dtype() == DType::kF32 || tensor.dtype() == DType::kF64) return;
+  throw InvalidArgumentError(function, ": takes float32 or float64, got ", tensor.dtype());
 }
 
 void require_dim(const Tensor& tensor, std::int64_t dim, const char* function, const char* what) {

@@ -31,6 +31,7 @@ std::vector<std::int64_t> broadcast_strides(const Shape& shape,
 Shape reduced(const Shape& shape, const std::vector<bool>& mask, bool keepdim);
 
 void require_same_dtype(const Tensor& a, const Tensor& b, const char* function);
+void require_floating(const Tensor& tensor, const char* function);
 // f32 or f64
 void require_float(const Tensor& tensor, const char* function);
 void require_dim(const Tensor& tensor, std::int64_t dim, const char* function, const char* what);

@@ -17,11 +17,6 @@ namespace {
 using autograd::mapped;
 using autograd::Saved;
 
-void require_floating(const Tensor& a, const char* function) {
-  if (is_floating(a.dtype())) return;
-  throw InvalidArgumentError(function, ": takes a floating dtype, got ", a.dtype());
-}
-
 // How many elements the axes of `mask` have together.
 double count_of(const Tensor& a, const std::vector<bool>& mask) {
   double count = 1.0;
@@ -78,7 +73,7 @@ Tensor sum(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
 }
 
 Tensor mean(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
-  require_floating(a, "mean");
+  shapes::require_floating(a, "mean");
   const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "mean");
   return scaled_sum(a, mask, keepdim, 1.0 / count_of(a, mask), "mean");
 }
@@ -181,7 +176,7 @@ Tensor argmin(const Tensor& a) {
 }
 
 Tensor var(const Tensor& a, std::vector<std::int64_t> axes, double correction, bool keepdim) {
-  require_floating(a, "var");
+  shapes::require_floating(a, "var");
   if (autograd::raises(a)) return var(autograd::widened(a), std::move(axes), correction, keepdim);
   const double count = count_of(a, shapes::axis_mask(axes, a.dim(), "var"));
   const double divisor = std::max(count - correction, 0.0);
@@ -189,12 +184,12 @@ Tensor var(const Tensor& a, std::vector<std::int64_t> axes, double correction, b
 }
 
 Tensor std(const Tensor& a, std::vector<std::int64_t> axes, double correction, bool keepdim) {
-  require_floating(a, "std");
+  shapes::require_floating(a, "std");
   return root_of(var(a, std::move(axes), correction, keepdim), sqrt);
 }
 
 Tensor norm(const Tensor& a, double p, std::vector<std::int64_t> axes, bool keepdim) {
-  require_floating(a, "norm");
+  shapes::require_floating(a, "norm");
   if (autograd::raises(a)) return norm(autograd::widened(a), p, std::move(axes), keepdim);
   if (!(p > 0.0)) throw InvalidArgumentError("norm: p = ", p);
   const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "norm");

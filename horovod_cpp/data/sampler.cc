@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "core/base/status.h"
@@ -26,18 +24,11 @@ std::int64_t checked_size(std::int64_t size) {
 // The order that `make` makes of `size` examples.
 template <typename Make>
 std::vector<std::int64_t> order_of(std::int64_t size, Make make) {
-  const auto fail = [size] {
-    throw OutOfMemoryError("a sampler of " + std::to_string(size) +
-                           " examples: no memory for their order");
-  };
   try {
     return make();
-  } catch (const std::bad_alloc&) {
-    fail();
-  } catch (const std::length_error&) {
-    fail();
+  } catch (const std::exception&) {  // more than the system has, or than a vector may
+    throw OutOfMemoryError(str_cat("a sampler of ", size, " examples: no memory for their order"));
   }
-  return {};
 }
 
 std::vector<std::int64_t> in_order(std::int64_t size) {
@@ -100,7 +91,7 @@ std::vector<std::int64_t> random_permutation(std::int64_t size, std::uint64_t se
                                              std::int64_t epoch) {
   Generator generator;
   generator.set_state({seed, static_cast<std::uint64_t>(epoch + 1) * kBlocksPerEpoch});
-  return order_of(size, [&] { return generator.permutation(checked_size(size)); });
+  return order_of(checked_size(size), [&] { return generator.permutation(size); });
 }
 
 SequentialSampler::SequentialSampler(std::int64_t size, std::uint64_t seed)

@@ -5,10 +5,6 @@
 
 namespace hvd::nn::functional {
 
-Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
-  return hvd::max_pool2d(input, options);
-}
-
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {

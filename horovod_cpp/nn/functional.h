@@ -25,6 +25,7 @@ using hvd::layer_norm;
 using hvd::leaky_relu;
 using hvd::linear;
 using hvd::log_softmax;
+using hvd::max_pool2d;
 using hvd::mse_loss;
 using hvd::nll_loss;
 using hvd::relu;
@@ -33,9 +34,6 @@ using hvd::silu;
 using hvd::smooth_l1_loss;
 using hvd::softmax;
 using hvd::tanh;
-
-// The largest of each window of [n, c, h, w] (autograd/functions/functions.h).
-Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options);
 
 // Normalises each channel of [n, c, ...] as hvd::batch_norm does. weight and bias [c] may be
 // undefined (1 and 0); the running statistics too, if training, and are then not kept.

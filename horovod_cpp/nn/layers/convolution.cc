@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "horovod_cpp/nn/functional.h"
 #include "horovod_cpp/nn/init.h"
 #include "horovod_cpp/nn/options.h"
 
@@ -133,10 +132,6 @@ std::string windows(const Pool2dOptions& options) {
 }  // namespace
 
 MaxPool2d::MaxPool2d(const Pool2dOptions& options) : options_(checked("MaxPool2d", options)) {}
-
-Tensor MaxPool2d::forward(const Tensor& input) {
-  return functional::max_pool2d(input, options_);
-}
 
 std::string MaxPool2d::extra_repr() const {
   return windows(options_) + ", dilation=1, ceil_mode=" + text_of(options_.ceil_mode);

@@ -112,7 +112,7 @@ class MaxPool2d : public Module {
   explicit MaxPool2d(int kernel_size, int stride = 0, int padding = 0, bool ceil_mode = false)
       : MaxPool2d(Pool2dOptions{kernel_size, stride, padding, ceil_mode}) {}
   explicit MaxPool2d(const Pool2dOptions& options);
-  Tensor forward(const Tensor& input) override;
+  Tensor forward(const Tensor& input) override { return max_pool2d(input, options_); }
   std::string extra_repr() const override;
 
  private:

@@ -17,11 +17,8 @@ Tensor additive(const Tensor& mask, DType dtype, const char* what) {
   if (mask.dtype() != DType::kBool && mask.dtype() != DType::kU8) {
     throw InvalidArgumentError(what, " is ", mask.dtype(), ": expected bool or a floating dtype");
   }
-  std::vector<double> values = mask.to_vector();
-  for (double& value : values) {
-    value = value != 0.0 ? -std::numeric_limits<double>::infinity() : 0.0;
-  }
-  return Tensor::from(values, mask.shape()).to(dtype);
+  return masked_fill(Tensor::zeros(mask.shape(), dtype), mask.to(DType::kBool),
+                     -std::numeric_limits<double>::infinity());
 }
 
 void require_shape(const Tensor& mask, const std::vector<Shape>& expected, const char* what) {

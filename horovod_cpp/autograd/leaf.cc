@@ -29,19 +29,6 @@ void check_gradient(const char* function, const Tensor& leaf, const Tensor& grad
                              leaf.shape(), " ", leaf.dtype());
 }
 
-std::function<void()> add_hook(const Tensor& leaf,
-                               std::vector<autograd::Hook> autograd::Record::*hooks,
-                               std::function<void(const Tensor& leaf)> hook) {
-  const std::shared_ptr<autograd::Record> place = leaf.record();
-  const std::uint64_t id = place->next_hook++;
-  (*place.*hooks).push_back({id, std::move(hook)});
-  return [weak = std::weak_ptr(place), hooks, id] {
-    if (const auto alive = weak.lock()) {
-      std::erase_if(*alive.*hooks, [&](const autograd::Hook& each) { return each.id == id; });
-    }
-  };
-}
-
 }  // namespace
 
 bool Tensor::requires_grad() const {
@@ -105,7 +92,7 @@ std::function<void()> Tensor::register_hook(std::function<void(const Tensor& lea
   if (!requires_grad() || !is_leaf()) {
     throw InvalidArgumentError("register_hook: takes a leaf that requires grad");
   }
-  return add_hook(*this, &autograd::Record::hooks, std::move(hook));
+  return add_hook(record(), &autograd::Record::hooks, std::move(hook));
 }
 
 namespace autograd {
@@ -116,12 +103,12 @@ void require_unlocked(const Record& place) {
 
 std::function<void()> before_delivery(const Tensor& leaf,
                                       std::function<void(const Tensor& leaf)> hook) {
-  return add_hook(leaf, &Record::before_hooks, std::move(hook));
+  return add_hook(leaf.record(), &Record::before_hooks, std::move(hook));
 }
 
-void call_hooks(const std::vector<Hook>& hooks, const Tensor& leaf) {
-  std::vector<Hook> calls = hooks;  // a hook may remove itself
-  for (Hook& hook : calls) hook.call(leaf);
+void call_hooks(const LeafHooks& hooks, const Tensor& leaf) {
+  const auto entries = hooks.entries;
+  for (const auto& [id, hook] : entries) hook(leaf);
 }
 
 }  // namespace autograd

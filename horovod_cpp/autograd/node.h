@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -46,10 +47,29 @@ struct Node {
   bool shared = false;
 };
 
-struct Hook {
-  std::uint64_t id;
-  std::function<void(const Tensor& leaf)> call;
+// Hooks of one kind in the order they were added. They are called from a copy: a hook may remove
+// itself or others.
+template <typename Hook>
+struct HookList {
+  std::vector<std::pair<std::uint64_t, Hook>> entries;
+  std::uint64_t last = 0;
 };
+using LeafHooks = HookList<std::function<void(const Tensor& leaf)>>;
+
+// Returns what removes the hook, as long as the owner lives.
+template <typename Owner, typename Hook>
+std::function<void()> add_hook(const std::shared_ptr<Owner>& owner, HookList<Hook> Owner::*list,
+                               std::type_identity_t<Hook> hook) {
+  HookList<Hook>& hooks = owner.get()->*list;
+  const std::uint64_t id = ++hooks.last;
+  hooks.entries.emplace_back(id, std::move(hook));
+  return [weak = std::weak_ptr(owner), list, id] {
+    if (const auto alive = weak.lock()) {
+      std::erase_if((alive.get()->*list).entries,
+                    [&](const auto& entry) { return entry.first == id; });
+    }
+  };
+}
 
 // A tensor's place in the graph.
 struct Record {
@@ -61,9 +81,8 @@ struct Record {
   bool rows_arrived = false;      // in this backward pass, which has not called the hooks yet
   Tensor grad_memory;             // of a gradient that is not there yet; undefined = any
   std::shared_ptr<const std::string> grad_lock;  // see set_grad_lock()
-  std::vector<Hook> before_hooks;                // before a pass adds to the gradient
-  std::vector<Hook> hooks;                       // after
-  std::uint64_t next_hook = 0;
+  LeafHooks before_hooks;                        // before a pass adds to the gradient
+  LeafHooks hooks;                               // after
 };
 
 // A value that backward() needs, with its place in the graph and a check that nobody wrote into it
@@ -117,7 +136,7 @@ void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values);
 [[nodiscard]] std::function<void()> before_delivery(const Tensor& leaf,
                                                     std::function<void(const Tensor& leaf)> hook);
 // For those who add.
-void call_hooks(const std::vector<Hook>& hooks, const Tensor& leaf);
+void call_hooks(const LeafHooks& hooks, const Tensor& leaf);
 
 // Adds the leaf's rows to its dense gradient.
 void make_dense(const Tensor& leaf);

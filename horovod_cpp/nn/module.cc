@@ -18,26 +18,11 @@
 namespace hvd {
 namespace nn {
 
-// Hooks of one kind in the order they were added. A hook may remove itself or others.
-template <typename Hook>
-struct HookList {
-  std::uint64_t add(Hook hook) {
-    entries.emplace_back(++last, std::move(hook));
-    return last;
-  }
-  void remove(std::uint64_t id) {
-    std::erase_if(entries, [&](const auto& entry) { return entry.first == id; });
-  }
-
-  std::vector<std::pair<std::uint64_t, Hook>> entries;
-  std::uint64_t last = 0;
-};
-
 struct Hooks {
   Module* owner = nullptr;
-  HookList<ForwardPreHook> before;
-  HookList<ForwardHook> after;
-  HookList<BackwardHook> backward;
+  autograd::HookList<ForwardPreHook> before;
+  autograd::HookList<ForwardHook> after;
+  autograd::HookList<BackwardHook> backward;
 };
 
 namespace {
@@ -127,7 +112,7 @@ struct Watch {
   Tensor call_hooks(const Tensor& grad_input) {
     Tensor result = grad_input;
     if (const std::shared_ptr<Hooks> alive = hooks.lock()) {
-      const auto entries = alive->backward.entries;  // a hook may remove itself
+      const auto entries = alive->backward.entries;
       for (const auto& [id, hook] : entries) {
         Tensor replaced = hook(*alive->owner, result, grad_output);
         if (replaced.defined() && result.defined()) result = std::move(replaced);
@@ -173,16 +158,6 @@ Tensor call_with_hooks(const std::shared_ptr<Hooks>& hooks, const Tensor& input,
     if (replaced.defined()) output = std::move(replaced);
   }
   return output;
-}
-
-// Returns what removes the hook, as long as the module lives.
-template <typename Hook>
-std::function<void()> add_hook(const std::shared_ptr<Hooks>& hooks, HookList<Hook> Hooks::*list,
-                               Hook hook) {
-  const std::uint64_t id = (hooks.get()->*list).add(std::move(hook));
-  return [weak = std::weak_ptr(hooks), list, id] {
-    if (const auto alive = weak.lock()) (alive.get()->*list).remove(id);
-  };
 }
 
 }  // namespace
@@ -240,15 +215,15 @@ const std::shared_ptr<Hooks>& Module::own_hooks() {
 }
 
 std::function<void()> Module::register_forward_pre_hook(ForwardPreHook hook) {
-  return add_hook(own_hooks(), &Hooks::before, std::move(hook));
+  return autograd::add_hook(own_hooks(), &Hooks::before, std::move(hook));
 }
 
 std::function<void()> Module::register_forward_hook(ForwardHook hook) {
-  return add_hook(own_hooks(), &Hooks::after, std::move(hook));
+  return autograd::add_hook(own_hooks(), &Hooks::after, std::move(hook));
 }
 
 std::function<void()> Module::register_full_backward_hook(BackwardHook hook) {
-  return add_hook(own_hooks(), &Hooks::backward, std::move(hook));
+  return autograd::add_hook(own_hooks(), &Hooks::backward, std::move(hook));
 }
 
 std::vector<std::shared_ptr<Module>> Module::children() const {

@@ -51,7 +51,7 @@ bool ours(const Tensor& gradient) {
 void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
   const std::shared_ptr<Record> place = leaf.record();
   place->rows_arrived = false;
-  if (gradient.defined() && !place->before_hooks.empty()) {
+  if (gradient.defined() && !place->before_hooks.entries.empty()) {
     const NoGradGuard no_grad;
     call_hooks(place->before_hooks, leaf);
   }

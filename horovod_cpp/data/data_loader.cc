@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/scoped.h"
 #include "core/base/status.h"
 #include "core/system/engine_thread.h"
 #include "horovod_cpp/data/image_ops.h"
@@ -80,7 +81,7 @@ namespace {
 }
 
 Sample load_example(const PassPlan& plan, std::int64_t index) {
-  const ExampleRandomness randomness(plan.seed, plan.epoch, index);
+  const Scoped randomness(default_generator(), example_generator(plan.seed, plan.epoch, index));
   try {
     return plan.dataset->get(index);
   } catch (...) {

@@ -17,22 +17,6 @@ namespace hvd::data {
 // thread or rank loads the example.
 Generator example_generator(std::uint64_t seed, std::int64_t epoch, std::int64_t index);
 
-// While it lives, this thread's default_generator() is the one of an example, and afterwards again
-// what it was.
-class ExampleRandomness {
- public:
-  ExampleRandomness(std::uint64_t seed, std::int64_t epoch, std::int64_t index)
-      : outside_(default_generator().state()) {
-    default_generator() = example_generator(seed, epoch, index);
-  }
-  ~ExampleRandomness() { default_generator().set_state(outside_); }
-  ExampleRandomness(const ExampleRandomness&) = delete;
-  ExampleRandomness& operator=(const ExampleRandomness&) = delete;
-
- private:
-  Generator::State outside_;
-};
-
 namespace transforms {
 
 // A function from an image [channels, height, width] to a tensor. Several threads may call one

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/scoped.h"
 #include "core/base/status.h"
 #include "core/system/engine_thread.h"
 #include "horovod_cpp/autograd/engine/engine.h"
@@ -72,20 +73,6 @@ void on_threads(const Replicas& replicas, const std::function<void(std::size_t)>
   }
 }
 
-// This thread's random numbers while it lives.
-class RandomStream {
- public:
-  explicit RandomStream(std::uint64_t seed) : before_(default_generator().state()) {
-    default_generator().manual_seed(seed);
-  }
-  ~RandomStream() { default_generator().set_state(before_); }
-  RandomStream(const RandomStream&) = delete;
-  RandomStream& operator=(const RandomStream&) = delete;
-
- private:
-  Generator::State before_;
-};
-
 Tensor own_leaf(const Tensor& tensor) {
   Tensor leaf = tensor.detach();
   if (tensor.requires_grad()) leaf.requires_grad_();
@@ -120,7 +107,7 @@ void run_forward(nn::Module& module, Replicas& replicas, std::uint64_t seed, boo
       replicas, [&, dtype = autocast_dtype(), enabled = is_autocast_enabled()](std::size_t number) {
         const AutocastGuard autocast(dtype, enabled);
         Replica& replica = replicas[number];
-        const RandomStream random(seed + number);
+        const Scoped random(default_generator(), Generator(seed + number));
         TensorSubstitution::Pairs pairs = replica.leaves;
         pairs.insert(pairs.end(), replica.buffers.begin(), replica.buffers.end());
         const TensorSubstitution substitution(pairs);

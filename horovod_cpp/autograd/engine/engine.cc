@@ -8,7 +8,9 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
+#include "core/base/scoped.h"
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/engine/grad.h"
 #include "horovod_cpp/autograd/functions/functions.h"
@@ -37,6 +39,12 @@ bool anomaly_enabled() noexcept {
 
 namespace autograd {
 namespace {
+
+// What is to be called after one backward(). Passes of a thread nest.
+struct AfterBackward {
+  std::uint64_t pass;  // the number of the outermost one
+  std::vector<std::pair<const void*, std::function<void()>>> calls;
+};
 
 thread_local AfterBackward* current = nullptr;
 thread_local std::uint64_t passes = 0;
@@ -268,10 +276,12 @@ void backward(const std::vector<Root>& roots, Options options) {
   const AutoGradMode mode(options.create_graph);
   const AutocastGuard as_recorded(autocast_dtype(), false);
   const Scoped delivers(delivers_to_leaves(), !options.create_graph);
-  AfterBackward after;
+  AfterBackward after = {current == nullptr ? ++passes : current->pass, {}};
+  const Scoped collects(current, &after);
   Pass(roots, nullptr, options).run();
   const NoGradGuard no_grad;
-  after.run();
+  const auto calls = std::exchange(after.calls, {});
+  for (const auto& [key, function] : calls) function();
 }
 
 std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<Tensor>& wanted,
@@ -286,29 +296,16 @@ std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<
   return result;
 }
 
-AfterBackward::AfterBackward()
-    : previous_(std::exchange(current, this)),
-      pass_(previous_ == nullptr ? ++passes : previous_->pass_) {}
-
-AfterBackward::~AfterBackward() {
-  current = previous_;
-}
-
-void AfterBackward::run() {
-  const auto calls = std::exchange(calls_, {});
-  for (const auto& [key, function] : calls) function();
-}
-
 void after_backward(const void* key, std::function<void()> function) {
   if (current == nullptr) return;
-  auto& calls = current->calls_;
+  auto& calls = current->calls;
   const bool known =
       std::ranges::any_of(calls, [&](const auto& call) { return call.first == key; });
   if (!known) calls.emplace_back(key, std::move(function));
 }
 
 std::uint64_t current_pass() {
-  return current == nullptr ? 0 : current->pass_;
+  return current == nullptr ? 0 : current->pass;
 }
 
 }  // namespace autograd

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "horovod_cpp/autograd/node.h"
@@ -62,25 +61,6 @@ void after_backward(const void* key, std::function<void()> function);
 // Tells passes of this thread apart: a number for each backward(), that of the outermost one where
 // they nest. 0 outside.
 std::uint64_t current_pass();
-
-// Of one backward(): what is to be called after it. Passes of a thread nest.
-class AfterBackward {
- public:
-  AfterBackward();
-  ~AfterBackward();
-  AfterBackward(const AfterBackward&) = delete;
-  AfterBackward& operator=(const AfterBackward&) = delete;
-
-  void run();
-
- private:
-  friend void after_backward(const void* key, std::function<void()> function);
-  friend std::uint64_t current_pass();
-
-  std::vector<std::pair<const void*, std::function<void()>>> calls_;
-  AfterBackward* previous_;
-  std::uint64_t pass_;
-};
 
 }  // namespace autograd
 }  // namespace hvd

@@ -44,7 +44,7 @@ std::map<double, double> drawn(DataLoader& loader) {
   return numbers;
 }
 
-TEST(ExampleRandomness, DependsOnSeedEpochAndIndexAlone) {
+TEST(ExampleGenerator, DependsOnSeedEpochAndIndexAlone) {
   const auto dataset = std::make_shared<Drawing>(24);
   DataLoader alone(dataset, {.batch_size = 4, .shuffle = true, .seed = 3});
   const auto first = drawn(alone);
@@ -62,7 +62,7 @@ TEST(ExampleRandomness, DependsOnSeedEpochAndIndexAlone) {
   EXPECT_NE(drawn(other).at(0), first.at(0));
 }
 
-TEST(ExampleRandomness, IsTheSameOnEveryRank) {
+TEST(ExampleGenerator, IsTheSameOnEveryRank) {
   const auto dataset = std::make_shared<Drawing>(12);
   DataLoader whole(dataset, {.sampler = std::make_shared<DistributedSampler>(12, 1, 0, true, 8)});
   std::map<double, double> shares;
@@ -75,7 +75,7 @@ TEST(ExampleRandomness, IsTheSameOnEveryRank) {
   EXPECT_EQ(shares, drawn(whole));
 }
 
-TEST(ExampleRandomness, LeavesTheCallersGeneratorAlone) {
+TEST(ExampleGenerator, LeavesTheCallersGeneratorAlone) {
   manual_seed(5);
   const double expected = Generator(5).uniform();
   DataLoader loader(std::make_shared<Drawing>(3), {});
@@ -83,7 +83,7 @@ TEST(ExampleRandomness, LeavesTheCallersGeneratorAlone) {
   EXPECT_EQ(default_generator().uniform(), expected);
 }
 
-TEST(ExampleRandomness, GivesStreamsThatDiffer) {
+TEST(ExampleGenerator, GivesStreamsThatDiffer) {
   std::map<double, int> firsts;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     for (std::int64_t epoch = 0; epoch < 8; ++epoch) {

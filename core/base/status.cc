@@ -54,4 +54,15 @@ Status current_status() {
   }
 }
 
+void rethrow_with(const std::string& where) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    Status(error.code(), where + error.what()).throw_if_error();
+    throw;
+  } catch (const std::exception& error) {
+    std::throw_with_nested(std::runtime_error(where + error.what()));
+  }
+}
+
 }  // namespace hvd

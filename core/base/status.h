@@ -139,4 +139,8 @@ class AbortedError : public HorovodInternalError {
 // swallows that is aborted.
 Status current_status();
 
+// Throws the exception that is being handled again, with `where` before its message. One that is
+// not of this library becomes a std::runtime_error that has it nested.
+[[noreturn]] void rethrow_with(const std::string& where);
+
 }  // namespace hvd

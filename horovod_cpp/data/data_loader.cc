@@ -6,7 +6,6 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -67,18 +66,6 @@ Sample collate(const std::vector<Sample>& samples) {
 }
 
 namespace {
-
-// Throws the exception that is being handled again, with `where` before its message.
-[[noreturn]] void rethrow_with(const std::string& where) {
-  try {
-    throw;
-  } catch (const Error& error) {
-    Status(error.code(), where + error.what()).throw_if_error();
-    throw;
-  } catch (const std::exception& error) {
-    std::throw_with_nested(std::runtime_error(where + error.what()));
-  }
-}
 
 Sample load_example(const PassPlan& plan, std::int64_t index) {
   const Scoped randomness(default_generator(), example_generator(plan.seed, plan.epoch, index));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,22 +30,6 @@ struct Replica {
 };
 using Replicas = std::vector<Replica>;
 
-// Throws the exception that is being handled again, with the replica before its message.
-[[noreturn]] void rethrow_of(const Replicas& replicas, std::size_t number) {
-  const std::string where = "DataParallel: replica " + std::to_string(number) + " of " +
-                            std::to_string(replicas.size()) + " (rows " +
-                            std::to_string(replicas[number].first) + " to " +
-                            std::to_string(replicas[number].last - 1) + "): ";
-  try {
-    throw;
-  } catch (const Error& error) {
-    Status(error.code(), where + error.what()).throw_if_error();
-    throw;
-  } catch (const std::exception& error) {
-    std::throw_with_nested(std::runtime_error(where + error.what()));
-  }
-}
-
 // Calls `work(number)` once a replica, each on a thread: the first one on this. Waits for all.
 void on_threads(const Replicas& replicas, const std::function<void(std::size_t)>& work) {
   std::vector<std::exception_ptr> errors(replicas.size());
@@ -68,7 +51,9 @@ void on_threads(const Replicas& replicas, const std::function<void(std::size_t)>
     try {
       std::rethrow_exception(errors[i]);
     } catch (...) {
-      rethrow_of(replicas, i);
+      rethrow_with("DataParallel: replica " + std::to_string(i) + " of " +
+                   std::to_string(replicas.size()) + " (rows " + std::to_string(replicas[i].first) +
+                   " to " + std::to_string(replicas[i].last - 1) + "): ");
     }
   }
 }

@@ -43,7 +43,7 @@ Tensor stack_field(const std::vector<Sample>& samples, std::size_t field) {
   Shape shape = first.shape();
   shape.insert(shape.begin(), static_cast<std::int64_t>(samples.size()));
   Tensor batch = Tensor::empty(shape, first.dtype());
-  const std::size_t bytes = static_cast<std::size_t>(first.numel()) * size_of(first.dtype());
+  const std::size_t bytes = bytes_of(first);
   if (bytes == 0) return batch;
   auto* to = static_cast<std::byte*>(batch.data());
   for (const Sample& sample : samples) {

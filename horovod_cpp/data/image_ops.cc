@@ -28,10 +28,6 @@ void flip_rows(const Tensor& from, const Tensor& to) {
 
 }  // namespace
 
-std::string describe(const Tensor& tensor) {
-  return std::string(name_of(tensor.dtype())) + " " + to_string(tensor.shape());
-}
-
 Tensor unit_floats(const Tensor& bytes) {
   const Tensor dense = kernels::contiguous(bytes);
   Tensor result = Tensor::empty(dense.shape());

@@ -10,8 +10,6 @@ namespace hvd::data {
 // What the transforms do once their random numbers are drawn. `caller` is named in errors.
 // Images are [channels, height, width]; results are new and contiguous.
 
-// Dtype and shape, as messages name them.
-std::string describe(const Tensor& tensor);
 // uint8 in 0 .. 255 to float32 in [0, 1], of any shape.
 Tensor unit_floats(const Tensor& bytes);
 // Throws InvalidArgumentError: neither uint8 nor float32.

@@ -51,10 +51,6 @@ std::string checksum_of(const Metadata& metadata) {
   return sum.hex();
 }
 
-std::size_t bytes_of(const Tensor& tensor) {
-  return static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
-}
-
 std::string checksum_of(const std::string& name, const Tensor& tensor) {
   Checksum sum;
   sum.add(name);

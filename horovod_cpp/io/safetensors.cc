@@ -322,10 +322,6 @@ Header parse_header(std::string_view json, std::uint64_t data_bytes) {
   return header;
 }
 
-std::uint64_t size_in_file(const Tensor& tensor) {
-  return static_cast<std::uint64_t>(tensor.numel()) * size_of(tensor.dtype());
-}
-
 // Runs `action`; what it finds wrong gets the path in front.
 template <typename Action>
 auto naming(const std::string& path, Action action) {
@@ -347,7 +343,7 @@ Header describe(const NamedTensors& tensors, const Metadata& metadata) {
       throw InvalidArgumentError("the name '", name, "' is there twice or reserved");
     }
     if (!tensor.defined()) throw InvalidArgumentError("tensor '", name, "' is undefined");
-    const std::uint64_t end = offset + size_in_file(tensor);
+    const std::uint64_t end = offset + bytes_of(tensor);
     header.entries.push_back({name, tensor.dtype(), tensor.shape(), offset, end});
     offset = end;
   }
@@ -373,7 +369,7 @@ void save(const std::string& path, const NamedTensors& tensors, const Metadata& 
   file.write(json.data(), json.size());
   for (const auto& [name, tensor] : tensors) {
     const Tensor dense = kernels::contiguous(kernels::to_device(tensor, {}));
-    file.write(dense.data(), size_in_file(dense));
+    file.write(dense.data(), bytes_of(dense));
   }
   file.commit();
 }
@@ -396,7 +392,7 @@ StateFile load(const std::string& path) {
   StateFile state{{}, std::move(header.metadata)};
   for (HeaderEntry& entry : header.entries) {
     Tensor tensor = naming(path, [&] { return Tensor::empty(entry.shape, entry.dtype); });
-    file.read(tensor.data(), size_in_file(tensor));
+    file.read(tensor.data(), bytes_of(tensor));
     state.tensors.emplace_back(std::move(entry.name), std::move(tensor));
   }
   return state;

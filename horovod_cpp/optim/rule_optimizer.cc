@@ -24,10 +24,6 @@ std::string param_key(std::size_t group, std::size_t param) {
   return group_key(group) + "param." + std::to_string(param) + ".";
 }
 
-std::string describe(const Tensor& tensor) {
-  return std::string(name_of(tensor.dtype())) + " " + to_string(tensor.shape());
-}
-
 void check_param(const Tensor& param, std::size_t index) {
   const std::string where = "optimizer: parameter " + std::to_string(index) + " of the group ";
   if (!param.defined()) throw InvalidArgumentError(where, "is undefined");

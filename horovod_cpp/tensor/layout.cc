@@ -184,7 +184,7 @@ Tensor to_device(const Tensor& a, const Device& device) {
   if (from == device) return a;
   const Tensor dense = contiguous(a);
   Tensor result = Tensor::empty(a.shape(), a.dtype(), device);
-  const std::size_t bytes = static_cast<std::size_t>(a.numel()) * size_of(a.dtype());
+  const std::size_t bytes = bytes_of(a);
   if (bytes == 0) return result;
   if (is_on_cpu(a)) {
     memory_of(device).copy_from_host(device.index, result.address(), dense.data(), bytes);

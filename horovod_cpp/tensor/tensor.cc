@@ -139,7 +139,7 @@ Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
 Tensor Tensor::zeros(Shape shape, DType dtype, Device device) {
   if (device.kind != DeviceKind::kCpu) return full(std::move(shape), 0.0, dtype, device);
   Tensor result = empty(std::move(shape), dtype);
-  std::memset(result.data(), 0, static_cast<std::size_t>(result.numel()) * size_of(dtype));
+  std::memset(result.data(), 0, bytes_of(result));
   return result;
 }
 
@@ -321,12 +321,15 @@ std::string to_string(const Tensor& tensor) {
   return text + "}";
 }
 
+std::string describe(const Tensor& tensor) {
+  return tensor.defined() ? str_cat(tensor.dtype(), " ", tensor.shape()) : "undefined";
+}
+
 bool bitwise_equal(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   const Tensor left = kernels::contiguous(kernels::to_device(a, {}));
   const Tensor right = kernels::contiguous(kernels::to_device(b, {}));
-  const std::size_t bytes = static_cast<std::size_t>(a.numel()) * size_of(a.dtype());
-  return bytes == 0 || std::memcmp(left.data(), right.data(), bytes) == 0;
+  return a.numel() == 0 || std::memcmp(left.data(), right.data(), bytes_of(a)) == 0;
 }
 
 namespace {

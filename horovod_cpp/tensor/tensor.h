@@ -164,6 +164,13 @@ class Tensor {
 
 // "Tensor([2, 3], float32)" and the elements of small ones.
 std::string to_string(const Tensor& tensor);
+// "float32 [2, 3]", or "undefined".
+std::string describe(const Tensor& tensor);
+
+// Of all elements.
+inline std::size_t bytes_of(const Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
+}
 
 // Same dtype, shape and bits.
 bool bitwise_equal(const Tensor& a, const Tensor& b);

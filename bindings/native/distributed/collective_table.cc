@@ -103,8 +103,8 @@ void finish_with(const Status& status, const std::vector<Tensor>& results, Finis
                  void* context) {
   std::vector<TableTensor> tensors;
   for (const Tensor& each : results) {
-    tensors.push_back({each.data(), static_cast<std::size_t>(each.numel()) * size_of(each.dtype()),
-                       each.shape().data(), each.shape().size(), static_cast<int>(each.dtype()),
+    tensors.push_back({each.data(), bytes_of(each), each.shape().data(), each.shape().size(),
+                       static_cast<int>(each.dtype()),
                        new std::shared_ptr<const void>(each.lease().owner), &drop_lease});
   }
   finish(context, {.status = static_cast<int>(status.code()),

@@ -51,8 +51,7 @@ Typed<"tuple[str, tuple[int, ...], bytes, bool]"> tensor_state(const Tensor& ten
   require_cpu("pickle and deepcopy", {&tensor});
   const Tensor dense = tensor.detach().contiguous();
   return py::make_tuple(std::string(name_of(dense.dtype())), to_tuple(dense.shape()),
-                        py::bytes(static_cast<const char*>(dense.data()),
-                                  static_cast<std::size_t>(dense.numel()) * size_of(dense.dtype())),
+                        py::bytes(static_cast<const char*>(dense.data()), bytes_of(dense)),
                         tensor.requires_grad());
 }
 
@@ -60,7 +59,7 @@ Tensor tensor_from_state(const std::string& dtype, const Shape& shape, const py:
                          Flag<"requires_grad"> requires_grad) {
   Tensor tensor = Tensor::empty(shape, parse_dtype(dtype));
   const std::string_view bytes = data;
-  if (bytes.size() != static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype())) {
+  if (bytes.size() != bytes_of(tensor)) {
     throw InvalidArgumentError("a pickled tensor has ", bytes.size(), " bytes for shape ",
                                tensor.shape());
   }
@@ -162,9 +161,7 @@ void bind_facts(TensorClass& cls) {
   cls.def(
       "element_size", [](const Tensor& t) { return size_of(t.dtype()); }, "Bytes of an element.");
   cls.def_property_readonly(
-      "nbytes",
-      [](const Tensor& t) { return static_cast<std::size_t>(t.numel()) * size_of(t.dtype()); },
-      "Bytes of all elements.");
+      "nbytes", [](const Tensor& t) { return bytes_of(t); }, "Bytes of all elements.");
   cls.def(
       "is_floating_point", [](const Tensor& t) { return is_floating(t.dtype()); },
       "Whether the dtype is a floating one.");

@@ -20,11 +20,6 @@ Tensor tensor_of(const Bytes& bytes) {
   return tensor;
 }
 
-std::string describe(const Tensor& tensor) {
-  if (!tensor.defined()) return "undefined";
-  return std::string(hvd::name_of(tensor.dtype())) + " " + to_string(tensor.shape());
-}
-
 // One line per entry, the same on every rank that has the same state.
 std::vector<std::string> describe(const NamedTensors& state) {
   std::vector<std::string> lines;

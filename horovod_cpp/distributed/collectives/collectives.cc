@@ -42,8 +42,7 @@ void check_apart(const std::vector<Tensor>& tensors) {
   for (std::size_t k = 1; k < order.size(); ++k) {
     const auto& [begin, index] = order[k - 1];
     const Tensor& before = tensors[index];
-    const auto bytes = static_cast<std::size_t>(before.numel()) * size_of(before.dtype());
-    if (begin + bytes <= order[k].first) continue;
+    if (begin + bytes_of(before) <= order[k].first) continue;
     const auto [first, second] = std::minmax(index, order[k].second);
     throw InvalidArgumentError("grouped_allreduce_: tensors " + std::to_string(first) + " and " +
                                std::to_string(second) + " share memory; reduce a copy of one");
@@ -202,12 +201,8 @@ void check_row_gradient(const RowGradient& gradient, const ReduceOptions& option
                     rows.dim() == 1 && values.dim() > 0 && values.size(0) == rows.numel() &&
                     is_floating(values.dtype());
   if (fits) return;
-  const auto text = [](const Tensor& tensor) {
-    return tensor.defined() ? std::string(name_of(tensor.dtype())) + " " + to_string(tensor.shape())
-                            : "undefined";
-  };
-  throw InvalidArgumentError("sparse_allreduce: rows " + text(rows) + " and values " +
-                             text(values) + ": expected int64 [k] and floating [k, ...]");
+  throw InvalidArgumentError("sparse_allreduce: rows ", describe(rows), " and values ",
+                             describe(values), ": expected int64 [k] and floating [k, ...]");
 }
 
 }  // namespace

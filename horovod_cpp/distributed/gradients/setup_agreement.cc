@@ -28,8 +28,7 @@ std::int64_t hash_of(const std::string& text) {
 }
 
 std::int64_t hash_of(const Tensor& value) {
-  return hash_of({static_cast<const std::byte*>(value.data()),
-                  static_cast<std::size_t>(value.numel()) * size_of(value.dtype())});
+  return hash_of({static_cast<const std::byte*>(value.data()), bytes_of(value)});
 }
 
 std::function<void(const std::string&)>& handler() {

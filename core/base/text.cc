@@ -7,6 +7,12 @@
 
 namespace hvd {
 
+std::string shortest_text(double number) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
+  return {text.data(), end};
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {

@@ -19,6 +19,9 @@ std::optional<Number> parse_number(std::string_view text) {
   return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
 }
 
+// The shortest text that parse_number() reads as `number`.
+std::string shortest_text(double number);
+
 // What is between the separators, empty parts included: "a,,b" has three, "" has one. The parts
 // are parts of `text`.
 std::vector<std::string_view> split(std::string_view text, char separator);

@@ -1,8 +1,6 @@
 #include "core/config/setting_kinds.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -16,13 +14,11 @@ std::string write_whole(const std::size_t& value) {
 }
 
 std::string write_real(const double& value) {
-  std::array<char, 32> text{};
-  const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), result.ptr};
+  return shortest_text(value);
 }
 
 std::string write_seconds(const Duration& value) {
-  return write_real(to_seconds(value));
+  return shortest_text(to_seconds(value));
 }
 
 std::string write_text(const std::string& value) {
@@ -118,7 +114,7 @@ constinit const SettingKind<Duration> kMilliseconds = {
     "milliseconds, a number from 0 to 1e4",
     [](Text text) { return read_duration(text, kMillisecond, 0, 1e4); },  // more: like a hang
     [](const Duration& value) {
-      return write_real(std::chrono::duration<double, std::milli>(value).count());
+      return shortest_text(std::chrono::duration<double, std::milli>(value).count());
     }};
 constinit const SettingKind<Duration> kSeconds = {
     "seconds, a number from 0 to 1e9",

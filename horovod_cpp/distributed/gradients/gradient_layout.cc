@@ -1,10 +1,9 @@
 #include "horovod_cpp/distributed/gradients/gradient_layout.h"
 
-#include <array>
-#include <charconv>
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "horovod_cpp/distributed/collectives/world.h"
 
 namespace hvd {
@@ -22,11 +21,8 @@ std::string lines_of(const std::vector<std::string>& texts) {
 
 std::string described(const std::optional<ClipGradNorm>& clip) {
   if (!clip) return "none";
-  std::array<char, 32> digits;
-  const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), clip->max_norm).ptr;
   const bool before = clip->when == ClipGradNorm::When::kBeforeReduction;
-  return std::string(static_cast<const char*>(digits.data()), end) +
-         (before ? ", before" : ", after") + " the reduction";
+  return shortest_text(clip->max_norm) + (before ? ", before" : ", after") + " the reduction";
 }
 
 }  // namespace

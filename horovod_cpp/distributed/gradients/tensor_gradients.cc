@@ -1,14 +1,13 @@
 #include "horovod_cpp/distributed/gradients/tensor_gradients.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <deque>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 #include "horovod_cpp/autograd/engine/engine.h"
 #include "horovod_cpp/autograd/grad_memory.h"
 #include "horovod_cpp/autograd/modes.h"
@@ -138,10 +137,7 @@ std::string TensorGradients::options() const {
   const auto& groups = optimizer_->param_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const auto& [name, value] : groups[g].options) {
-      std::array<char, 32> digits;
-      const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-      text += name + " of group " + std::to_string(g) + "\t" +
-              std::string(static_cast<const char*>(digits.data()), end) + "\n";
+      text += name + " of group " + std::to_string(g) + "\t" + shortest_text(value) + "\n";
     }
   }
   return text;

@@ -20,7 +20,8 @@ inline double to_seconds(Duration duration) {
 }
 
 // Of what may be absent.
-inline std::optional<Duration> earlier(std::optional<Duration> a, std::optional<Duration> b) {
+template <typename Time>
+std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
   if (!a || !b) return a ? a : b;
   return std::min(*a, *b);
 }

@@ -248,8 +248,7 @@ void RankProtocol::tick(TimePoint now) {
 std::optional<TimePoint> RankProtocol::next_deadline() const {
   if (stopping_.stopped()) return std::nullopt;
   const auto stall = stalls_.next_deadline(load());
-  const auto gap = sequencer_ ? sequencer_->next_deadline() : std::nullopt;
-  return stall && gap ? std::min(*stall, *gap) : stall ? stall : gap;
+  return sequencer_ ? earlier(stall, sequencer_->next_deadline()) : stall;
 }
 
 }  // namespace hvd

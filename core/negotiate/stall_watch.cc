@@ -41,13 +41,10 @@ StallWatch::Findings StallWatch::tick(TimePoint now, const Load& load,
 
 std::optional<TimePoint> StallWatch::next_deadline(const Load& load) const {
   std::optional<TimePoint> deadline;
-  const auto also = [&](std::optional<TimePoint> other) {
-    if (other && (!deadline || *other < *deadline)) deadline = other;
-  };
-  if (!readiness_.idle()) also(names_.next_check());
-  if (watches(load)) also(batches_.next_check());
-  if (root() && sets_.anyone_joined()) also(joins_.next_check());
-  if (!root() && load.waits) also(parent_.next_check());
+  if (!readiness_.idle()) deadline = names_.next_check();
+  if (watches(load)) deadline = earlier(deadline, batches_.next_check());
+  if (root() && sets_.anyone_joined()) deadline = earlier(deadline, joins_.next_check());
+  if (!root() && load.waits) deadline = earlier(deadline, parent_.next_check());
   return deadline;
 }
 

@@ -15,40 +15,28 @@ namespace hvd {
 template <typename E>
 inline constexpr unsigned kValues = 0;
 
-template <typename M>
-void put_fields(ByteWriter& writer, const M& it) {
-  const auto put = [&]<typename T>(const T& value) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      writer.put_string(value);
-    } else if constexpr (std::is_same_v<T, TimePoint>) {
-      writer.put_time(value);
-    } else {
-      writer.put(value);
-    }
-  };
-  std::apply([&](auto... field) { (put(it.*field), ...); }, M::kFields);
+// One field by a ByteWriter, or into it by a ByteReader.
+template <typename Io, typename T>
+void serialize_field(Io& io, T& field) {
+  using Value = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Value, std::string>) {
+    io.text(field);
+  } else if constexpr (std::is_same_v<Value, TimePoint>) {
+    io.time(field);
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    io.flag(field);
+  } else if constexpr (std::is_enum_v<Value>) {
+    static_assert(kValues<Value> > 0, "say how many values it has");
+    io.choice(field, kValues<Value>);
+  } else {
+    io.number(field);
+  }
 }
 
-// Throws PeerLostError for bytes that put_fields() did not write.
-template <typename M>
-M get_fields(ByteReader& reader) {
-  M it;
-  const auto get = [&]<typename T>(T& value) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      value = reader.get_string();
-    } else if constexpr (std::is_same_v<T, TimePoint>) {
-      value = reader.get_time();
-    } else if constexpr (std::is_same_v<T, bool>) {
-      value = reader.get_flag();
-    } else if constexpr (std::is_enum_v<T>) {
-      static_assert(kValues<T> > 0, "say how many values it has");
-      value = reader.get_enum<T>(kValues<T>);
-    } else {
-      value = reader.get<T>();
-    }
-  };
-  std::apply([&](auto... field) { (get(it.*field), ...); }, M::kFields);
-  return it;
+// A ByteReader throws PeerLostError for bytes that no ByteWriter wrote.
+template <typename Io, typename M>
+void serialize_fields(Io& io, M& it) {
+  std::apply([&](auto... field) { (serialize_field(io, it.*field), ...); }, M::kFields);
 }
 
 template <typename M>
@@ -56,7 +44,7 @@ Bytes encode_fields(const M& it) {
   Bytes bytes;
   bytes.reserve(64);  // without it g++ 12 warns falsely of a write past the end (array-bounds)
   ByteWriter writer(bytes);
-  put_fields(writer, it);
+  serialize_fields(writer, it);
   return bytes;
 }
 
@@ -64,7 +52,8 @@ Bytes encode_fields(const M& it) {
 template <typename M>
 M decode_fields(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  M it = get_fields<M>(reader);
+  M it;
+  serialize_fields(reader, it);
   reader.expect_end();
   return it;
 }

@@ -14,12 +14,6 @@
 namespace hvd {
 namespace {
 
-std::string text_of(const std::vector<Rank>& ranks) {
-  std::string text = "[";
-  for (const Rank rank : ranks) text += (text.size() == 1 ? "" : ", ") + std::to_string(rank);
-  return text + "]";
-}
-
 // The only process-wide state of this folder and of session/, where init() keeps what belongs to
 // it. Never destroyed: threads and exit handlers may ask for it until the very end.
 struct Current {
@@ -58,7 +52,7 @@ std::vector<ProcessSetId> World::process_set_ids() const {
 }
 
 ProcessSet World::add_process_set(std::vector<Rank> ranks, const std::string& name) {
-  const std::string what = "add_process_set" + text_of(ranks);
+  const std::string what = "add_process_set" + to_string(Shape(ranks.begin(), ranks.end()));
   if (ranks.empty()) throw InvalidArgumentError(what + ": a process set has at least one rank");
   std::sort(ranks.begin(), ranks.end());
   const auto twice = std::adjacent_find(ranks.begin(), ranks.end());

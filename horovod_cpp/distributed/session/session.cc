@@ -77,9 +77,7 @@ std::string to_text(const std::vector<std::vector<Rank>>& sets) {
   std::string text;
   for (std::vector<Rank> ranks : sets) {
     std::sort(ranks.begin(), ranks.end());
-    text += text.empty() ? "[" : ", [";
-    for (const Rank rank : ranks) text += (text.back() == '[' ? "" : ", ") + std::to_string(rank);
-    text += "]";
+    text += (text.empty() ? "" : ", ") + to_string(Shape(ranks.begin(), ranks.end()));
   }
   return "[" + text + "]";
 }

@@ -162,9 +162,7 @@ Checkpoint load_checkpoint(const std::string& path) {
 NamedTensors integers(const std::map<std::string, std::int64_t>& values) {
   NamedTensors tensors;
   for (const auto& [name, value] : values) {
-    Tensor tensor = Tensor::empty({}, DType::kI64);
-    *tensor.data<std::int64_t>() = value;
-    tensors.emplace_back(name, std::move(tensor));
+    tensors.emplace_back(name, Tensor::from(std::span(&value, 1), {}));
   }
   return tensors;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -73,9 +74,7 @@ class StateEntries {
 };
 
 inline Tensor count_entry(std::int64_t value) {
-  Tensor entry = Tensor::empty({}, DType::kI64);
-  *entry.data<std::int64_t>() = value;
-  return entry;
+  return Tensor::from(std::span(&value, 1), {});
 }
 
 }  // namespace hvd::optim

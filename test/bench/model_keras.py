@@ -8,7 +8,8 @@
 
 Ranks answer "MODEL/plain STEPS", without the others, and "allreduce/BYTES/WAY TIMES", a sum. WAY: an
 "eager" call; a call of a tf.function that does nothing else ("graph"); of a tensor that the same
-tf.function made, as gradients are ("inside"); and the engine's own on a NumPy array, in place ("raw").
+tf.function made, as gradients are ("inside"); and the engine's own on a NumPy array, in place ("raw") or with a new result ("apart"), as
+TensorFlow's operations give one.
 """
 
 import json
@@ -118,10 +119,11 @@ class Hvd(Rank):
     def reduction(self, size, way):
         if way == "inside":
             return self.inside(size)
-        if way == "raw":
+        if way in ("raw", "apart"):
             array = np.empty(size, np.float32)
-            return self.timed(lambda: array.fill(1.0), lambda _: self.engine.allreduce_(
-                array, op=self.engine.Sum, name="raw"))
+            reduce = {"raw": self.engine.allreduce_, "apart": self.engine.allreduce}[way]
+            return self.timed(lambda: array.fill(1.0),
+                              lambda _: reduce(array, op=self.engine.Sum, name=way))
         return super().reduction(size, way)
 
     def inside(self, size):

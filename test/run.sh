@@ -271,6 +271,23 @@ has_nvcc() {
 
 install_packages "${test_packages[@]}" "${torch_packages[@]}" ${full:+"${full_packages[@]}"} || { echo "could not install packages"; exit 1; }
 
+# core/base and core/negotiate have no threads, and neither has arithmetic.
+large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
+# Many bytes show no more races than few in small chunks (the cases "Tiny").
+large_tensors='*OfSeveralMebibytes*'
+# The same contracts in worlds that differ in chunk size, in delays, or in one rank.
+left_to_full=":$large_tensors:*RuntimeContract*Mebibytes*_5:*RuntimeContract*GivenUpAtAnyMoment_5:*/TinySmall_*"
+left_to_full+=":*RuntimeContract.*_3:*ControlPlaneContract.*_3:*/HierCollectiveContract.*/Delayed_*"
+left_to_full+=":All/SimCollectiveContract.*/Sync_*:*/SyncDelayed_*"
+left_to_full+=":*/TcpCollectiveContract.*/SmallBuffers_*:*/MessageCollectiveContract.*/Default_*"
+[[ -z $full ]] || left_to_full=
+too_large=BadSettings.ASamplerTooLargeForMemoryIsNamed
+# What is too large for memory has to be an error of ours; a sanitizer's operator new ends the program.
+export ASAN_OPTIONS=allocator_may_return_null=1
+run_asan() {
+  run_programs asan asan "*EverySmallProgram*:$too_large:$large_shapes$left_to_full" "${sanitized[@]}"
+}
+
 begin 0 environments make_environments
 step format check_format
 step build-cpu build_cpu
@@ -282,6 +299,10 @@ begin 0 lint run_lint
 if ((built == 0)); then
   begin 0 mpi run_mpi
   step cpp run_cpp
+fi
+# Beside MPI's cases, which wait more than they compute.
+! await build-asan || begin 5 asan run_asan
+if ((built == 0)); then
   await mpi
   [[ -z $full ]] || step references run_references
   if [[ -n ${HVD_TEST_LONG-} ]]; then
@@ -300,27 +321,13 @@ if [[ -n $full ]]; then
     echo "skipped: CUDA, because there is no nvcc (HVD_CUDA=ON makes that a failure)"
   fi
 fi
-# core/base and core/negotiate have no threads, and neither has arithmetic.
-large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
-# Many bytes show no more races than few in small chunks (the cases "Tiny").
-large_tensors='*OfSeveralMebibytes*'
-# The same contracts in worlds that differ in chunk size, in delays, or in one rank.
-left_to_full=":$large_tensors:*RuntimeContract*Mebibytes*_5:*RuntimeContract*GivenUpAtAnyMoment_5:*/TinySmall_*"
-left_to_full+=":*RuntimeContract.*_3:*ControlPlaneContract.*_3:*/HierCollectiveContract.*/Delayed_*"
-left_to_full+=":All/SimCollectiveContract.*/Sync_*:*/SyncDelayed_*"
-left_to_full+=":*/TcpCollectiveContract.*/SmallBuffers_*:*/MessageCollectiveContract.*/Default_*"
-[[ -z $full ]] || left_to_full=
 if [[ -n $full ]] && step build-tsan build tsan core_runtime_test ops_test; then
   step tsan run_programs tsan tsan "*ReduceExactly*:*WireBatches*:*InRankOrder*:*Interleaved*:$large_tensors:$large_shapes" \
     core_runtime_test ops_test
 fi
-# What is too large for memory has to be an error of ours; a sanitizer's operator new ends the program.
-export ASAN_OPTIONS=allocator_may_return_null=1
 begin 19 python-package install_package build/venv build/torch
-too_large=BadSettings.ASamplerTooLargeForMemoryIsNamed
-if await build-asan; then
-  step asan run_programs asan asan "*EverySmallProgram*:$too_large:$large_shapes$left_to_full" \
-    "${sanitized[@]}"
+if [[ -n ${beside[asan]-} ]]; then
+  await asan
   [[ -z $full ]] || step fuzz run_fuzzer
 fi
 await python-package

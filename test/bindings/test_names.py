@@ -29,8 +29,9 @@ def text_of(*parts):
 
 
 def classes_deriving(text, *bases):
-    """Names of classes that derive from one of `bases`, directly or not."""
+    """Names of classes that derive from one of `bases`, directly or not, and of templates that do."""
     pairs = re.findall(r"^class (\w+)(?: final)? : public (?:[\w:]+::)?(\w+)", text, re.MULTILINE)
+    pairs += re.findall(r"^using (\w+) = (\w+)<", text, re.MULTILINE)
     found = set(bases)
     while True:
         more = {name for name, base in pairs if base in found} - found

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -9,6 +8,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -32,7 +32,9 @@ class TcpNetwork {
   struct Target {
     Rank rank = -1;
     HandshakeService service = HandshakeService::kControl;
-    auto operator<=>(const Target&) const = default;
+    bool operator<(const Target& other) const {
+      return std::tie(rank, service) < std::tie(other.rank, other.service);
+    }
   };
 
   // What happened: a message, or the loss of a rank, in which case `why` names rank and host.

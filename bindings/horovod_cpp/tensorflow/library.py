@@ -65,16 +65,19 @@ def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSe
     operation = functools.partial(getattr(_operations, f"hvd_{kind}"), **inputs, **attributes,
                                   tensor_name=name or "", process_set=number)
     if tf.executing_eagerly():
-        results = operation()
-    else:
-        _refuse_xla(kind)
-        node = _node_name(kind, name)
-        with tf.compat.v1.name_scope(None):
-            results = operation(name=node)
-    results = list(results) if isinstance(results, (list, tuple)) else [results]
+        return as_list(operation())
+    _refuse_xla(kind)
+    node = _node_name(kind, name)
+    with tf.compat.v1.name_scope(None):
+        results = as_list(operation(name=node))
     for result, shape in zip(results, _shapes(kind, tensors)):
         result.set_shape(shape)
     return results
+
+
+def as_list(results: Any) -> list[Any]:
+    """TensorFlow unpacks lists of one element."""
+    return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
 def _shapes(kind: str, tensors: list[Any]) -> list[Any]:

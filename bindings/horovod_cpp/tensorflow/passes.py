@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from horovod_cpp._native import InvalidArgumentError
 from horovod_cpp.objects import whole_number
+from horovod_cpp.tensorflow.library import as_list
 from horovod_cpp.tensorflow.reduction import Reduction, same
 
 
@@ -53,11 +54,12 @@ class Passes:
             return list(gradients)
         used = [variables[place] for place in places]
         memory = self._memory_of(used)
-        sums = _list(tf.cond(self._is_first(),
-                             lambda: [total.assign(each) for total, each in zip(memory, added)],
-                             lambda: [total.assign_add(each) for total, each in zip(memory, added)]))
+        sums = as_list(tf.cond(
+            self._is_first(),
+            lambda: [total.assign(each) for total, each in zip(memory, added)],
+            lambda: [total.assign_add(each) for total, each in zip(memory, added)]))
         with tf.control_dependencies(sums), tf.control_dependencies([self.count()]):
-            reduced = _list(tf.cond(
+            reduced = as_list(tf.cond(
                 self._is_first(),
                 lambda: reduction([total / tf.cast(self._divisor, total.dtype) for total in sums],
                                   used),
@@ -70,7 +72,7 @@ class Passes:
     def kept(self, variables: Sequence[Any]) -> list[Any]:
         """The values that variables had before the first pass of this step."""
         memory = self._memory_of(variables)
-        return _list(tf.cond(
+        return as_list(tf.cond(
             self._is_first(),
             lambda: [start.assign(variable) for start, variable in zip(memory, variables)],
             lambda: [start.read_value() for start in memory]))
@@ -110,11 +112,6 @@ class Passes:
 def _dtype(variable: Any) -> Any:
     """Its own, where mixed precision of Keras 2 shows what it is cast to."""
     return getattr(variable, "true_dtype", variable.dtype).base_dtype
-
-
-def _list(given: Any) -> list[Any]:
-    """What tf.cond() made of a list: it unpacks those of one element."""
-    return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
 def _grouped(done: Any) -> Any:

@@ -275,12 +275,8 @@ install_packages "${test_packages[@]}" "${torch_packages[@]}" ${full:+"${full_pa
 large_shapes='*TwoByThree*:*ThreeUneven*:*LocalMadeOfFlat*'  # of hosts: more threads, the same code
 # Many bytes show no more races than few in small chunks (the cases "Tiny").
 large_tensors='*OfSeveralMebibytes*'
-# The same contracts in worlds that differ in chunk size, in delays, or in one rank.
-left_to_full=":$large_tensors:*RuntimeContract*Mebibytes*_5:*RuntimeContract*GivenUpAtAnyMoment_5:*/TinySmall_*"
-left_to_full+=":*RuntimeContract.*_3:*ControlPlaneContract.*_3:*/HierCollectiveContract.*/Delayed_*"
-left_to_full+=":All/SimCollectiveContract.*/Sync_*:*/SyncDelayed_*"
-left_to_full+=":*/TcpCollectiveContract.*/SmallBuffers_*:*/MessageCollectiveContract.*/Default_*"
-[[ -z $full ]] || left_to_full=
+left_to_full=
+[[ -n $full ]] || left_to_full=:$(grep -v "^#" test/support/left_to_full.txt | paste -sd :)
 too_large=BadSettings.ASamplerTooLargeForMemoryIsNamed
 # What is too large for memory has to be an error of ours; a sanitizer's operator new ends the program.
 export ASAN_OPTIONS=allocator_may_return_null=1

@@ -84,7 +84,7 @@ still_one_job()
 
 
 @LAUNCHERS
-@pytest.mark.parametrize("inner", ["--mpi", "--gloo"])
+@pytest.mark.parametrize("inner", [pytest.param("--mpi", marks=pytest.mark.full), "--gloo"])
 def test_hvdrun_in_a_rank_starts_a_job_of_its_own(ranks, how, inner):
     (ranks.folder / "inner.py").write_text("""
 import numpy as np, horovod_cpp as hvd

@@ -607,6 +607,7 @@ def flood():
     return "flooding"
 
 
+@pytest.mark.full
 def test_output_without_an_end_holds_up_no_call(cluster, monkeypatch, marked_processes):
     with open(os.devnull, "w", encoding="utf-8") as nowhere, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", nowhere)

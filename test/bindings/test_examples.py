@@ -34,6 +34,7 @@ def test_training_on_two_ranks_reaches_the_accuracy_and_equal_parameters(train, 
     assert hvd.load(tmp_path / "digits.safetensors")["0.weight"].shape == (16, 1, 3, 3)
 
 
+@pytest.mark.full
 def test_one_rank_and_two_ranks_see_the_same_losses(train, tmp_path):
     for np_, batch in ((1, 64), (2, 32)):
         train(np_, "--epochs", 3, "--batch-size", batch, "--log-json", f"{np_}.json")
@@ -59,6 +60,7 @@ def test_digits_in_files_train_like_those_in_memory(train, tmp_path, examples):
     assert (tmp_path / "memory.json").read_text() == (tmp_path / "files.json").read_text()
 
 
+@pytest.mark.full
 def test_the_learning_rate_scales_with_the_ranks_if_asked(train, tmp_path):
     train(2, "--epochs", 1, "--lr", 0.02, "--scale-lr", "--checkpoint", "scaled")
     train(2, "--epochs", 1, "--lr", 0.04, "--checkpoint", "given")

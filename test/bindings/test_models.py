@@ -50,6 +50,7 @@ def test_a_model_learns_a_batch_by_heart():
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.full
 def test_auxiliary_classifiers_show_in_training_only():
     model = models.googlenet(num_classes=10)
     x = hvd.tensor(images(2, 3, 32, 32))

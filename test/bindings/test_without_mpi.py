@@ -112,7 +112,7 @@ def by_hand(tmp_path):
     job.end()
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_torchruns_variables_are_enough(by_hand, size):
     for output in by_hand.outputs(PROLOGUE + COLLECTIVES, size):
         assert "fine" in output

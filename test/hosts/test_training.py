@@ -68,6 +68,7 @@ def test_the_cifar_example_that_ssh_starts_on_four_hosts_ends_with_equal_paramet
     expect_equal_parameters(tmp_path)
 
 
+@pytest.mark.full
 def test_two_hosts_learn_the_digits_with_the_bits_of_one(hosts, tmp_path):
     results = []
     for host_of in ("aaaa", "aabb"):

@@ -48,8 +48,9 @@ def wait_until(condition, what):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("death", ["SIGKILL", "SIGSTOP"])
-@pytest.mark.parametrize("by_mpi", [False, True])
+@pytest.mark.parametrize("death, by_mpi", [
+    ("SIGKILL", True), ("SIGSTOP", False), pytest.param("SIGKILL", False, marks=pytest.mark.full),
+    pytest.param("SIGSTOP", True, marks=pytest.mark.full)])
 def test_survivors_leave_soon(death, by_mpi, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

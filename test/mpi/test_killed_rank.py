@@ -74,8 +74,9 @@ def wait_until(condition, seconds, what):
     pytest.fail(f"not within {seconds} s: {what}")
 
 
-@pytest.mark.parametrize("language", PROGRAMS)
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher, language", [
+    *((launcher, "python") for launcher in LAUNCHERS), ("hvdrun-without-mpi", "cpp"),
+    *(pytest.param(launcher, "cpp", marks=pytest.mark.full) for launcher in LAUNCHERS if launcher != "hvdrun-without-mpi")])
 def test_the_job_ends_soon_and_names_the_killed_rank(launcher, language, tmp_path):
     assert shutil.which("mpirun"), "Open MPI is not installed"
     program = [*PROGRAMS[language], "--checkpoint", str(tmp_path / "digits.safetensors"),

@@ -17,7 +17,7 @@ from model_twins import MODELS as TWINS  # PyTorch's models of the same names
 SMALL_HEAD = {"cifar_head": True}
 LIVE = {name: SMALL_HEAD if name.startswith("vgg") else {} for name in models.__all__
         if name[0].islower()}
-ALWAYS = {"alexnet", "googlenet", "inception_v3", "resnet18", "resnet50", "vgg11_bn"}
+ALWAYS = {"alexnet", "googlenet", "resnet18", "resnet50", "vgg11_bn"}
 EXTENTS = {"alexnet": 63, "inception_v3": 75}
 
 

@@ -144,7 +144,7 @@ assert torch.allclose(adasum, torch.ones(4)) and same_everywhere(adasum)
 """, np=np)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@pytest.mark.parametrize("np", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_movement_is_exact_for_every_dtype(ranks, np):
     ranks.check("""
 dtypes = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,

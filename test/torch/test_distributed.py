@@ -27,7 +27,7 @@ def group(tmp_path):
     return Ranks(tmp_path, PROLOGUE)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@pytest.mark.parametrize("np", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_reductions_are_exact_for_every_dtype_and_op(group, np):
     group.check("""
 import math

@@ -17,7 +17,7 @@ DIGITS = pathlib.Path(os.environ.get("HVD_DIGITS", "build/data/digits")).resolve
     pytest.param(1, ["--data", DIGITS], 0.9, id="one-rank", marks=pytest.mark.full),
     pytest.param(2, ["--data", DIGITS], 0.9, id="digits"),
     pytest.param(2, ["--fp16-allreduce", "--gradient-predivide-factor", 2.0], 0.95, id="fp16", marks=pytest.mark.full),
-    pytest.param(2, ["--use-adasum"], 0.95, id="adasum")])
+    pytest.param(2, ["--use-adasum"], 0.95, id="adasum", marks=pytest.mark.full)])
 def test_the_usual_script_trains(ranks, examples, np, options, accuracy):
     done = ranks.launch([examples / "torch_mnist.py", *options], np)
     assert done.returncode == 0, done.stdout
@@ -56,6 +56,7 @@ def test_every_program_explains_itself(examples, program):
     assert "usage:" in done.stdout and f"examples/{program}" in done.stdout, done.stdout
 
 
+@pytest.mark.full
 def test_a_plain_ddp_script_learns_the_same_with_any_launcher(ranks, examples):
     losses = {}
     for launcher in ("hvdrun", "mpirun"):

@@ -613,7 +613,7 @@ for step in range(3):
 """, np=2)
 
 
-@pytest.mark.parametrize("np", [2, 4])
+@pytest.mark.parametrize("np", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_adasum_combines_what_the_optimizer_changed(ranks, np):
     ranks.check(MODEL + """
 start = torch.tensor([1.0, 2.0, 3.0, 4.0])

@@ -84,7 +84,8 @@ def all_done(outcomes):
     return True
 
 
-@pytest.mark.parametrize("url", ["tcp://localhost:{port}", "file://{folder}/meeting"])
+@pytest.mark.parametrize("url", [
+    "tcp://localhost:{port}", pytest.param("file://{folder}/meeting", marks=pytest.mark.full)])
 def test_ranks_that_were_started_by_hand_meet(program, by_hand, tmp_path, url):
     url = url.format(port=free_port(), folder=tmp_path)
     path = program("""
@@ -107,7 +108,8 @@ meet(**options)
     assert all_done(by_hand(path, [(later,)] * 3, variables))
 
 
-@pytest.mark.parametrize("flags", [[], ["--mpi"]], ids=["hvdrun", "hvdrun-mpi"])
+@pytest.mark.parametrize("flags", [
+    pytest.param([], id="hvdrun"), pytest.param(["--mpi"], id="hvdrun-mpi", marks=pytest.mark.full)])
 def test_a_script_for_torchrun_starts_unchanged_under_hvdrun(ranks, tmp_path, flags):
     path = tmp_path / "plain.py"
     path.write_text("""
@@ -189,6 +191,7 @@ hvd.allreduce(torch.ones(1), name="now")
     assert done.stdout.count("attempt 0") == done.stdout.count("attempt 1") == 2
 
 
+@pytest.mark.full
 def test_the_ranks_of_mp_spawn_meet(program, by_hand):
     path = program("""
 import os
@@ -234,6 +237,7 @@ meet(init_method="file://" + os.path.abspath(url), rank=rank, world_size=size,
     assert "StalledError" in texts[3] and "rank 0 did not come" in texts[3], texts[3]
 
 
+@pytest.mark.full
 def test_the_timeout_is_for_all_of_the_start_together(program, by_hand):
     path = program("""
 import os
@@ -260,6 +264,7 @@ meet(init_method="file://" + os.path.abspath("meeting"), rank=int(sys.argv[1]), 
         assert float(re.search(r"^left: ([\d.]+)$", text, re.MULTILINE)[1]) <= 49, text
 
 
+@pytest.mark.full
 def test_a_file_of_an_earlier_run_is_an_error(program, by_hand):
     path = program("""
 import os

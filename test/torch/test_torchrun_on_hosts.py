@@ -74,6 +74,7 @@ def two_hosts():
     subprocess.run(["bash", TOOL, "remove", name], check=True)
 
 
+@pytest.mark.full
 def test_training_over_two_hosts_by_torchruns_store_has_the_bits_of_one_host(two_hosts, tmp_path):
     together = parameters_of(tmp_path, two_hosts, {"a": 4})
     assert len(together) == 1

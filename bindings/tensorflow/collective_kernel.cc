@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -31,9 +32,7 @@ std::atomic<const python::CollectiveTable*> used_table{nullptr};  // until Pytho
 // The attributes of one operation in a graph, or of all alike that are called eagerly.
 struct Kernel {
   std::string name;
-  std::int64_t kind = 0;  // of a TableCall
-  std::int64_t process_set = 0, op = 0, root = 0, wire = 0;
-  double prescale = 1.0, postscale = 1.0;
+  TableCall call;  // without name and tensors
 };
 
 // One execution of a kernel.
@@ -88,36 +87,40 @@ std::string text_of(TF_OpKernelConstruction* construction, const char* attribute
   return text;
 }
 
-// Without a name of its own a node of a graph has that of the node, because nodes run in any order.
-// What is called eagerly, in the program's order, is numbered; such nodes are called as their type,
-// and are in no scope.
-std::string name_of_call(TF_OpKernelConstruction* construction, TF_Status* status) {
-  std::string name = text_of(construction, "tensor_name", status);
-  if (!name.empty()) return name;
+// The name of a node in a graph; "" of what is called eagerly: as its type, and in no scope.
+std::string name_in_graph(TF_OpKernelConstruction* construction) {
   const TF_StringView node = tf().OpKernelConstruction_GetName(construction);
-  name.assign(node.data, node.len);
+  const std::string name(node.data, node.len);
   return name.starts_with("Hvd") && name.find('/') == std::string::npos ? std::string() : name;
 }
 
 void read_attributes(TF_OpKernelConstruction* construction, Kernel& kernel, TF_Status* status) {
-  const auto number = [&](const char* attribute, std::int64_t& value) {
-    tf().OpKernelConstruction_GetAttrInt64(construction, attribute, &value, status);
+  const auto number = [&](const char* attribute, auto& value) {
+    std::int64_t given = 0;
+    tf().OpKernelConstruction_GetAttrInt64(construction, attribute, &given, status);
+    value = static_cast<std::remove_reference_t<decltype(value)>>(given);
   };
   const auto factor = [&](const char* attribute, double& value) {  // attributes have no float64
     const std::string text = text_of(construction, attribute, status);
     std::from_chars(text.data(), text.data() + text.size(), value);  // in every locale
   };
-  kernel.name = name_of_call(construction, status);
-  number("kind", kernel.kind);
-  number("process_set", kernel.process_set);
-  if (kernel.kind >= python::kFirstTableQuery) return;
-  const auto kind = static_cast<CollectiveKind>(kernel.kind);
-  if (kind == CollectiveKind::kBroadcast) number("root_rank", kernel.root);
+  TableCall& call = kernel.call;
+  const std::string node = name_in_graph(construction);
+  kernel.name = text_of(construction, "tensor_name", status);
+  // Nodes run in any order; eager calls in the program's, and are numbered.
+  if (kernel.name.empty()) kernel.name = node;
+  number("kind", call.kind);
+  number("process_set", call.process_set);
+  if (call.kind >= python::kFirstTableQuery) return;
+  const auto kind = static_cast<CollectiveKind>(call.kind);
+  if (kind == CollectiveKind::kBroadcast) number("root_rank", call.root);
   if (!reduces(kind)) return;
-  number("reduce_op", kernel.op);
-  if (kind == CollectiveKind::kAllreduce) number("wire", kernel.wire);
-  factor("prescale_factor", kernel.prescale);
-  factor("postscale_factor", kernel.postscale);
+  number("reduce_op", call.op);
+  factor("prescale_factor", call.prescale);
+  factor("postscale_factor", call.postscale);
+  if (kind != CollectiveKind::kAllreduce) return;
+  number("wire", call.wire);
+  call.with_outputs = !node.empty();  // an eager call's inputs are always its caller's too
 }
 
 // TensorFlow passes the address of a std::function that ends with the calling function (a mistake
@@ -148,25 +151,43 @@ std::string name_in_loop(const std::string& name, TF_OpKernelContext* context) {
   return iteration == 0 ? name : name + ".iteration" + std::to_string(iteration);
 }
 
-// What an execution reads: owns the tensors until release().
-struct Inputs {
-  explicit Inputs(TF_OpKernelContext* context) {
+// What an execution reads and, with_outputs, TensorFlow's memory for the results: owns the tensors
+// until they are taken.
+struct Tensors {
+  Tensors(TF_OpKernelContext* context, bool with_outputs) {
     const int count = tf().NumInputs(context);
-    for (int i = 0; i < count; ++i) {
-      StatusOfTensorFlow status;
-      TF_Tensor* tensor = nullptr;
-      tf().GetInput(context, i, &tensor, status);
-      if (!status.ok()) {
-        error = status.message();
-        return;
-      }
-      add(tensor);
+    for (int i = 0; i < count && error.empty(); ++i) {
+      if (with_outputs) add_output(context, i);
+      add_input(context, i);
     }
   }
-  ~Inputs() {
+  ~Tensors() {
     for (const TableTensor& each : tensors) each.drop(each.owner);
   }
-  void add(TF_Tensor* tensor) {
+  void add_input(TF_OpKernelContext* context, int index) {
+    StatusOfTensorFlow status;
+    TF_Tensor* tensor = nullptr;
+    tf().GetInput(context, index, &tensor, status);
+    add(tensor, status);
+  }
+  // In the memory of the input, if nobody holds that any more; nor do we, then.
+  void add_output(TF_OpKernelContext* context, int index) {
+    add_input(context, index);
+    if (!error.empty()) return;
+    const TableTensor input = tensors.back();
+    tensors.pop_back();
+    input.drop(input.owner);
+    StatusOfTensorFlow status;
+    int from = 0;
+    add(tf().ForwardInputOrAllocateOutput(context, &index, 1, index, input.shape,
+                                          static_cast<int>(input.axes), &from, status),
+        status);
+  }
+  void add(TF_Tensor* tensor, const StatusOfTensorFlow& status) {
+    if (!status.ok()) {
+      error = status.message();
+      return;
+    }
     std::vector<std::int64_t>& shape = shapes.emplace_back();
     for (int axis = 0; axis < tf().NumDims(tensor); ++axis) {
       shape.push_back(tf().Dim(tensor, axis));
@@ -179,20 +200,6 @@ struct Inputs {
       error =
           "the ranks cannot communicate tensors of TensorFlow's data type " + std::to_string(type);
     }
-  }
-  // The last input tells an alltoall the rows for each rank.
-  std::vector<std::int64_t> take_splits() {
-    const TableTensor last = tensors.back();
-    const auto* first = static_cast<const std::int64_t*>(last.data);
-    std::vector<std::int64_t> splits;
-    if (last.axes == 1) {
-      splits.assign(first, first + last.shape[0]);
-    } else {
-      error = "splits of an alltoall have one axis, not " + std::to_string(last.axes);
-    }
-    last.drop(last.owner);
-    tensors.pop_back();
-    return splits;
   }
 
   std::deque<std::vector<std::int64_t>> shapes;  // which stay where they are
@@ -250,32 +257,20 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
     (*reinterpret_cast<Done*>(done))();
     return;
   }
-  Inputs inputs(context);
-  std::vector<std::int64_t> splits;
-  if (inputs.error.empty() && kernel.kind == static_cast<int>(CollectiveKind::kAlltoall)) {
-    splits = inputs.take_splits();
-  }
+  Tensors given(context, kernel.call.with_outputs);
   const python::CollectiveTable* const table = used_table;
-  if (!inputs.error.empty() || table == nullptr) {
+  if (!given.error.empty() || table == nullptr) {
     fail(context, StatusCode::kInvalidArgument,
-         table == nullptr ? "import horovod_cpp.tensorflow first" : inputs.error);
+         table == nullptr ? "import horovod_cpp.tensorflow first" : given.error);
     execution->done();
     return;
   }
   const std::string name = name_in_loop(kernel.name, context);
-  const TableCall call = {.kind = static_cast<int>(kernel.kind),
-                          .name = name.c_str(),
-                          .process_set = static_cast<std::uint32_t>(kernel.process_set),
-                          .op = static_cast<int>(kernel.op),
-                          .root = static_cast<int>(kernel.root),
-                          .wire = static_cast<int>(kernel.wire),
-                          .prescale = kernel.prescale,
-                          .postscale = kernel.postscale,
-                          .splits = splits.data(),
-                          .split_count = splits.size(),
-                          .inputs = inputs.tensors.data(),
-                          .input_count = inputs.tensors.size()};
-  const std::vector<TableTensor> given = std::exchange(inputs.tensors, {});  // the table drops them
+  const auto tensors = std::exchange(given.tensors, {});  // the table drops them
+  TableCall call = kernel.call;
+  call.name = name.c_str();
+  call.tensors = tensors.data();
+  call.count = tensors.size();
   table->start(call, &finish, execution.release());
 }
 

@@ -78,22 +78,16 @@ std::string register_all() {
   return "";
 }
 
-std::string& load_error() {
-  static std::string error;
-  return error;
-}
-
-const bool registered = [] {
-  load_error() = load_tensorflow_api();
-  if (load_error().empty()) load_error() = register_all();
-  return load_error().empty();
+const std::string load_error = [] {
+  const std::string missing = load_tensorflow_api();
+  return missing.empty() ? register_all() : missing;
 }();
 
 }  // namespace
 
 // For Python, by ctypes: why no operation was registered; empty when all were.
 extern "C" __attribute__((visibility("default"))) const char* hvd_tensorflow_error() {
-  return load_error().c_str();
+  return load_error.c_str();
 }
 
 }  // namespace hvd::tensorflow

@@ -39,41 +39,43 @@ using Delete = void (*)(void*);
 using Deallocator = void (*)(void* data, std::size_t bytes, void* arg);
 
 // X(result, name without TF_, arguments)
-#define HVD_TENSORFLOW_FUNCTIONS(X)                                                    \
-  X(TF_Status*, NewStatus, ())                                                         \
-  X(void, DeleteStatus, (TF_Status*))                                                  \
-  X(void, SetStatus, (TF_Status*, int code, const char*))                              \
-  X(int, GetCode, (const TF_Status*))                                                  \
-  X(const char*, Message, (const TF_Status*))                                          \
-  X(TF_Tensor*, NewTensor,                                                             \
-    (int, const std::int64_t*, int, void*, std::size_t, Deallocator, void*))           \
-  X(void, DeleteTensor, (TF_Tensor*))                                                  \
-  X(int, TensorType, (const TF_Tensor*))                                               \
-  X(int, NumDims, (const TF_Tensor*))                                                  \
-  X(std::int64_t, Dim, (const TF_Tensor*, int))                                        \
-  X(void*, TensorData, (const TF_Tensor*))                                             \
-  X(std::size_t, TensorByteSize, (const TF_Tensor*))                                   \
-  X(TF_OpDefinitionBuilder*, NewOpDefinitionBuilder, (const char*))                    \
-  X(void, RegisterOpDefinition, (TF_OpDefinitionBuilder*, TF_Status*))                 \
-  X(void, OpDefinitionBuilderAddAttr, (TF_OpDefinitionBuilder*, const char*))          \
-  X(void, OpDefinitionBuilderAddInput, (TF_OpDefinitionBuilder*, const char*))         \
-  X(void, OpDefinitionBuilderAddOutput, (TF_OpDefinitionBuilder*, const char*))        \
-  X(void, OpDefinitionBuilderSetIsStateful, (TF_OpDefinitionBuilder*, bool))           \
-  X(TF_KernelBuilder*, NewAsyncKernelBuilder,                                          \
-    (const char*, const char*, Create, ComputeAsync, Delete))                          \
-  X(void, RegisterKernelBuilder, (const char*, TF_KernelBuilder*, TF_Status*))         \
-  X(void, OpKernelConstruction_Failure, (TF_OpKernelConstruction*, TF_Status*))        \
-  X(TF_StringView, OpKernelConstruction_GetName, (TF_OpKernelConstruction*))           \
-  X(void, OpKernelConstruction_GetAttrSize,                                            \
-    (TF_OpKernelConstruction*, const char*, std::int32_t*, std::int32_t*, TF_Status*)) \
-  X(void, OpKernelConstruction_GetAttrInt64,                                           \
-    (TF_OpKernelConstruction*, const char*, std::int64_t*, TF_Status*))                \
-  X(void, OpKernelConstruction_GetAttrString,                                          \
-    (TF_OpKernelConstruction*, const char*, char*, std::size_t, TF_Status*))           \
-  X(int, NumInputs, (TF_OpKernelContext*))                                             \
-  X(void, GetInput, (TF_OpKernelContext*, int, TF_Tensor**, TF_Status*))               \
-  X(int, ExpectedOutputDataType, (TF_OpKernelContext*, int))                           \
-  X(void, SetOutput, (TF_OpKernelContext*, int, const TF_Tensor*, TF_Status*))         \
+#define HVD_TENSORFLOW_FUNCTIONS(X)                                                          \
+  X(TF_Status*, NewStatus, ())                                                               \
+  X(void, DeleteStatus, (TF_Status*))                                                        \
+  X(void, SetStatus, (TF_Status*, int code, const char*))                                    \
+  X(int, GetCode, (const TF_Status*))                                                        \
+  X(const char*, Message, (const TF_Status*))                                                \
+  X(TF_Tensor*, NewTensor,                                                                   \
+    (int, const std::int64_t*, int, void*, std::size_t, Deallocator, void*))                 \
+  X(void, DeleteTensor, (TF_Tensor*))                                                        \
+  X(int, TensorType, (const TF_Tensor*))                                                     \
+  X(int, NumDims, (const TF_Tensor*))                                                        \
+  X(std::int64_t, Dim, (const TF_Tensor*, int))                                              \
+  X(void*, TensorData, (const TF_Tensor*))                                                   \
+  X(std::size_t, TensorByteSize, (const TF_Tensor*))                                         \
+  X(TF_OpDefinitionBuilder*, NewOpDefinitionBuilder, (const char*))                          \
+  X(void, RegisterOpDefinition, (TF_OpDefinitionBuilder*, TF_Status*))                       \
+  X(void, OpDefinitionBuilderAddAttr, (TF_OpDefinitionBuilder*, const char*))                \
+  X(void, OpDefinitionBuilderAddInput, (TF_OpDefinitionBuilder*, const char*))               \
+  X(void, OpDefinitionBuilderAddOutput, (TF_OpDefinitionBuilder*, const char*))              \
+  X(void, OpDefinitionBuilderSetIsStateful, (TF_OpDefinitionBuilder*, bool))                 \
+  X(TF_KernelBuilder*, NewAsyncKernelBuilder,                                                \
+    (const char*, const char*, Create, ComputeAsync, Delete))                                \
+  X(void, RegisterKernelBuilder, (const char*, TF_KernelBuilder*, TF_Status*))               \
+  X(void, OpKernelConstruction_Failure, (TF_OpKernelConstruction*, TF_Status*))              \
+  X(TF_StringView, OpKernelConstruction_GetName, (TF_OpKernelConstruction*))                 \
+  X(void, OpKernelConstruction_GetAttrSize,                                                  \
+    (TF_OpKernelConstruction*, const char*, std::int32_t*, std::int32_t*, TF_Status*))       \
+  X(void, OpKernelConstruction_GetAttrInt64,                                                 \
+    (TF_OpKernelConstruction*, const char*, std::int64_t*, TF_Status*))                      \
+  X(void, OpKernelConstruction_GetAttrString,                                                \
+    (TF_OpKernelConstruction*, const char*, char*, std::size_t, TF_Status*))                 \
+  X(int, NumInputs, (TF_OpKernelContext*))                                                   \
+  X(void, GetInput, (TF_OpKernelContext*, int, TF_Tensor**, TF_Status*))                     \
+  X(int, ExpectedOutputDataType, (TF_OpKernelContext*, int))                                 \
+  X(TF_Tensor*, ForwardInputOrAllocateOutput,                                                \
+    (TF_OpKernelContext*, const int*, int, int, const std::int64_t*, int, int*, TF_Status*)) \
+  X(void, SetOutput, (TF_OpKernelContext*, int, const TF_Tensor*, TF_Status*))               \
   X(void, OpKernelContext_Failure, (TF_OpKernelContext*, TF_Status*))
 
 // TF_NewStatus() is called as tf().NewStatus().

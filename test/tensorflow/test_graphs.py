@@ -93,6 +93,43 @@ def test_a_call_is_made_even_if_one_rank_does_not_use_its_result(on_ranks):
     assert on_ranks(use) == [2, 1]
 
 
+def test_a_result_takes_the_memory_of_what_nobody_else_needs(on_ranks):
+    def reduce():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+        constant, variable = tf.constant([1.0, 2.0]), tf.Variable([3.0, 4.0])
+
+        @tf.function
+        def call(x):
+            temporary, used = 2 * x, 3 * x
+            sums = hvd.grouped_allreduce([temporary, used, x, constant, variable], op=hvd.Sum)
+            return [hvd.allreduce(x + 1, op=hvd.Sum), *sums, used, x, constant, variable]
+
+        results = [each.numpy().tolist() for each in call(tf.constant([1.0, 2.0]))]
+
+        def peak():
+            with open("/proc/self/status") as status:
+                return int(status.read().split("VmHWM:")[1].split()[0]) // 1024
+
+        large = tf.ones([32 << 20])  # 128 MiB
+
+        @tf.function
+        def reduce_large(x):
+            return hvd.allreduce(x + 1, op=hvd.Sum)
+
+        with open("/proc/self/clear_refs", "w") as reset:
+            reset.write("5")
+        before = peak()
+        for _ in range(4):
+            assert reduce_large(large)[-1].numpy() == 4
+        return results, peak() - before < 192  # not the sums and the results
+
+    own = [[1, 2], [1, 2], [3, 4]]
+    sums = [[4, 6], [4, 8], [6, 12], [2, 4], [2, 4], [6, 8]]
+    assert on_ranks(reduce) == [([*sums, [3, 6], *own], True)] * 2
+
+
 def test_a_call_in_a_loop_and_in_nested_functions(on_ranks):
     def nested():
         import tensorflow as tf

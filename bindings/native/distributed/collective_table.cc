@@ -17,17 +17,37 @@ using Finish = void (*)(void* context, const TableResult& result);
 std::vector<Tensor> tensors_of(const TableCall& call) {
   static char nothing;                              // where an empty tensor lies
   std::vector<std::shared_ptr<const void>> owners;  // first of all, so that each is dropped
-  for (std::size_t i = 0; i < call.input_count; ++i) {
-    owners.emplace_back(call.inputs[i].owner, call.inputs[i].drop);
+  for (std::size_t i = 0; i < call.count; ++i) {
+    owners.emplace_back(call.tensors[i].owner, call.tensors[i].drop);
   }
   std::vector<Tensor> tensors;
-  for (std::size_t i = 0; i < call.input_count; ++i) {
-    const TableTensor& each = call.inputs[i];
+  for (std::size_t i = 0; i < call.count; ++i) {
+    const TableTensor& each = call.tensors[i];
     tensors.push_back(Tensor::wrap(each.data == nullptr ? &nothing : each.data,
                                    Shape(each.shape, each.shape + each.axes),
                                    static_cast<DType>(each.dtype), owners[i]));
   }
   return tensors;
+}
+
+std::shared_ptr<CallInFlight> start_allreduce(const AllreduceOptions& options,
+                                              const std::vector<Tensor>& tensors,
+                                              bool with_outputs) {
+  if (!with_outputs) return grouped_allreduce_async(tensors, options).call();
+  std::vector<Tensor> outputs, inputs;
+  for (const Tensor& each : tensors) {
+    (outputs.size() > inputs.size() ? inputs : outputs).push_back(each);
+  }
+  return grouped_allreduce_into_async(outputs, inputs, options).call();
+}
+
+std::vector<std::int64_t> splits_of(const Tensor& given) {
+  if (given.dim() != 1) {
+    throw InvalidArgumentError("splits of an alltoall have one axis, not " +
+                               std::to_string(given.dim()));
+  }
+  const auto* first = given.data<std::int64_t>();
+  return {first, first + given.numel()};
 }
 
 std::shared_ptr<CallInFlight> start_call(const TableCall& call, const std::vector<Tensor>& tensors,
@@ -36,14 +56,9 @@ std::shared_ptr<CallInFlight> start_call(const TableCall& call, const std::vecto
   const CollectiveOptions options{call.name, set};
   switch (static_cast<CollectiveKind>(call.kind)) {
     case CollectiveKind::kAllreduce:
-      return grouped_allreduce_async(
-                 tensors, {.op = op,
-                           .name = call.name,
-                           .prescale_factor = call.prescale,
-                           .postscale_factor = call.postscale,
-                           .compression = Compression(static_cast<WireFormat>(call.wire)),
-                           .process_set = set})
-          .call();
+      return start_allreduce({op, call.name, call.prescale, call.postscale,
+                              Compression(static_cast<WireFormat>(call.wire)), set},
+                             tensors, call.with_outputs);
     case CollectiveKind::kReducescatter:
       return grouped_reducescatter_async(tensors,
                                          {op, call.name, call.prescale, call.postscale, set})
@@ -53,9 +68,7 @@ std::shared_ptr<CallInFlight> start_call(const TableCall& call, const std::vecto
     case CollectiveKind::kBroadcast:
       return grouped_broadcast_async(tensors, call.root, options).call();
     case CollectiveKind::kAlltoall:
-      return alltoall_async(tensors.at(0),
-                            {{call.splits, call.splits + call.split_count}, call.name, set})
-          .call();
+      return alltoall_async(tensors.at(0), {splits_of(tensors.at(1)), call.name, set}).call();
     case CollectiveKind::kBarrier:
       return barrier_async(options).call();
     case CollectiveKind::kJoin:
@@ -63,10 +76,6 @@ std::shared_ptr<CallInFlight> start_call(const TableCall& call, const std::vecto
     default:
       throw InternalError("the table of collectives has no kind " + std::to_string(call.kind));
   }
-}
-
-void drop_lease(void* owner) {
-  delete static_cast<std::shared_ptr<const void>*>(owner);
 }
 
 int answer(TableQuery query, World& world, std::uint32_t process_set) {
@@ -101,11 +110,12 @@ std::vector<Tensor> outputs_of(CollectiveKind kind, const CallResult& result) {
 
 void finish_with(const Status& status, const std::vector<Tensor>& results, Finish finish,
                  void* context) {
+  const auto drop = [](void* owner) { delete static_cast<std::shared_ptr<const void>*>(owner); };
   std::vector<TableTensor> tensors;
   for (const Tensor& each : results) {
     tensors.push_back({each.data(), bytes_of(each), each.shape().data(), each.shape().size(),
                        static_cast<int>(each.dtype()),
-                       new std::shared_ptr<const void>(each.lease().owner), &drop_lease});
+                       new std::shared_ptr<const void>(each.lease().owner), drop});
   }
   finish(context, {.status = static_cast<int>(status.code()),
                    .message = status.message().c_str(),
@@ -113,11 +123,13 @@ void finish_with(const Status& status, const std::vector<Tensor>& results, Finis
                    .count = tensors.size()});
 }
 
-void finish_call(CollectiveKind kind, CallInFlight& call, Finish finish, void* context) {
+void finish_call(CollectiveKind kind, bool with_outputs, CallInFlight& call, Finish finish,
+                 void* context) {
   std::vector<Tensor> results;
   Status status;
   try {
-    results = outputs_of(kind, call.result({}));
+    const CallResult& result = call.result({});
+    if (!with_outputs) results = outputs_of(kind, result);
   } catch (...) {
     status = current_status();
   }
@@ -135,10 +147,10 @@ void start(const TableCall& call, Finish finish, void* context) {
       results.push_back(Tensor::scalar(number, DType::kI32));
     } else if (const auto started = start_call(call, tensors, world->process_set(call.process_set));
                started != nullptr) {  // null: a call of no tensors
-      started->then(world->runtime().callbacks(),
-                    [kind = static_cast<CollectiveKind>(call.kind), started, finish, context] {
-                      finish_call(kind, *started, finish, context);
-                    });
+      started->then(world->runtime().callbacks(), [=, kind = static_cast<CollectiveKind>(call.kind),
+                                                   with_outputs = call.with_outputs] {
+        finish_call(kind, with_outputs, *started, finish, context);
+      });
       return;
     }
   } catch (...) {

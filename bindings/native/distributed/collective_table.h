@@ -30,18 +30,17 @@ enum class TableQuery : int {
 inline constexpr int kFirstTableQuery = static_cast<int>(TableQuery::kRank);
 
 struct TableCall {
-  int kind;  // TableQuery; or CollectiveKind: allreduce, allgather, broadcast, reducescatter,
-             // alltoall, barrier, join
-  const char* name;  // "" = numbered
-  std::uint32_t process_set;
-  int op;  // ReduceOp
-  int root;
-  int wire;  // WireFormat of an allreduce
-  double prescale, postscale;
-  const std::int64_t* splits;  // alltoall
-  std::size_t split_count;     // 0 = equal parts
-  const TableTensor* inputs;
-  std::size_t input_count;
+  int kind = 0;  // TableQuery; or CollectiveKind: allreduce, allgather, broadcast, reducescatter,
+                 // alltoall, barrier, join
+  const char* name = "";  // "" = numbered
+  std::uint32_t process_set = 0;
+  int op = 0, root = 0, wire = 0;  // ReduceOp; WireFormat of an allreduce
+  double prescale = 1.0, postscale = 1.0;
+  // The last of an alltoall: int64, the rows for each rank of the set, or none for equal parts.
+  // Before each of an allreduce, with_outputs: where its result goes, maybe the same memory.
+  const TableTensor* tensors = nullptr;
+  std::size_t count = 0;
+  bool with_outputs = false;
 };
 
 // Valid as long as the function that it is given to runs.
@@ -49,8 +48,8 @@ struct TableResult {
   int status = 0;            // StatusCode
   const char* message = "";  // of an error
   const TableTensor* tensors = nullptr;
-  // As many as inputs; 0 of an error. Of an alltoall one more: int64, the rows from each rank of
-  // the set. Of a join one: an int32 scalar, the rank that joined last.
+  // As many as tensors were given; 0 of an error, and with_outputs. Of an alltoall, instead of the
+  // rows for each rank: those from each. Of a join one: an int32 scalar, the rank that joined last.
   std::size_t count = 0;
 };
 
@@ -62,6 +61,6 @@ struct CollectiveTable {
                 void* context);
 };
 
-inline constexpr std::uint32_t kCollectiveTableVersion = 2;
+inline constexpr std::uint32_t kCollectiveTableVersion = 3;
 
 }  // namespace hvd::python

@@ -49,8 +49,23 @@ void check_apart(const std::vector<Tensor>& tensors) {
   }
 }
 
+void check_outputs(const std::vector<Tensor>& outputs, const std::vector<Tensor>& tensors) {
+  const auto fits = [](const Tensor& output, const Tensor& tensor) {
+    return output.defined() && tensor.defined() && output.is_contiguous() &&
+           output.dtype() == tensor.dtype() && output.shape() == tensor.shape() &&
+           output.device() == tensor.device();
+  };
+  if (!std::ranges::equal(outputs, tensors, fits)) {
+    throw InvalidArgumentError(
+        "grouped_allreduce_into: the outputs have to be contiguous, as many as the tensors, and of "
+        "their shapes, dtypes and devices");
+  }
+  check_apart(outputs);
+}
+
 std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
-                                             const AllreduceOptions& options, bool in_place,
+                                             const AllreduceOptions& options,
+                                             std::span<const Tensor> outputs,
                                              std::shared_ptr<const CallLabels> labels = nullptr) {
   const auto compressor = options.compression.compressor();
   StackMemory<256> memory;
@@ -59,7 +74,7 @@ std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     CallTensor& item = items.emplace_back();
     item.input = tensors[i];
-    item.output = in_place ? tensors[i] : empty_like(tensors[i]);
+    item.output = outputs.empty() ? empty_like(tensors[i]) : outputs[i];
     if (compressor != nullptr && tensors[i].defined()) {
       const std::string name = options.name + "." + std::to_string(i);
       item.compressor = compressor->for_tensor(name, tensors[i].shape(), tensors[i].dtype());
@@ -208,19 +223,25 @@ void check_row_gradient(const RowGradient& gradient, const ReduceOptions& option
 }  // namespace
 
 CollectiveHandle allreduce_async(const Tensor& tensor, const AllreduceOptions& options) {
-  return CollectiveHandle(allreduce_call({&tensor, 1}, options, false));
+  return CollectiveHandle(allreduce_call({&tensor, 1}, options, {}));
 }
 CollectiveHandle allreduce_async_(const Tensor& tensor, const AllreduceOptions& options) {
-  return CollectiveHandle(allreduce_call({&tensor, 1}, options, true));
+  return CollectiveHandle(allreduce_call({&tensor, 1}, options, {&tensor, 1}));
 }
 GroupHandle grouped_allreduce_async(const std::vector<Tensor>& tensors,
                                     const AllreduceOptions& options) {
-  return GroupHandle(allreduce_call(tensors, options, false));
+  return GroupHandle(allreduce_call(tensors, options, {}));
 }
 GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
                                      const AllreduceOptions& options) {
   check_apart(tensors);
-  return GroupHandle(allreduce_call(tensors, options, true));
+  return GroupHandle(allreduce_call(tensors, options, tensors));
+}
+GroupHandle grouped_allreduce_into_async(const std::vector<Tensor>& outputs,
+                                         const std::vector<Tensor>& tensors,
+                                         const AllreduceOptions& options) {
+  check_outputs(outputs, tensors);
+  return GroupHandle(allreduce_call(tensors, options, outputs));
 }
 Tensor allreduce(const Tensor& tensor, const AllreduceOptions& options) {
   return start_and_wait([&] { return allreduce_async(tensor, options); });

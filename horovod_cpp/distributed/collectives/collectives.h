@@ -53,6 +53,10 @@ GroupHandle grouped_allreduce_async(const std::vector<Tensor>& tensors,
 void grouped_allreduce_(const std::vector<Tensor>& tensors, const AllreduceOptions& options = {});
 GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
                                      const AllreduceOptions& options = {});
+// `outputs`: where the results go, each like its tensor, or that itself.
+GroupHandle grouped_allreduce_into_async(const std::vector<Tensor>& outputs,
+                                         const std::vector<Tensor>& tensors,
+                                         const AllreduceOptions& options = {});
 
 // The reduction on the root; an undefined tensor elsewhere.
 Tensor reduce(const Tensor& tensor, int root_rank, const ReduceOptions& options = {});

@@ -68,6 +68,36 @@ TEST(Groups, InPlaceOfTensorsThatShareMemoryAreRefused) {
   });
 }
 
+TEST(Groups, AreReducedIntoGivenTensorsWhichMayBeTheirOwn) {
+  run_sets(2, [](const ProcessSet& all) {
+    const std::vector<Tensor> tensors = {Tensor::full({2}, 1), Tensor::full({3}, 2)};
+    const std::vector<Tensor> outputs = {tensors[0], Tensor::full({3}, 0)};
+    const AllreduceOptions options = {.op = ReduceOp::kSum, .process_set = all};
+    const std::vector<Tensor> results =
+        grouped_allreduce_into_async(outputs, tensors, options).synchronize();
+    EXPECT_EQ(results[1].address(), outputs[1].address());
+    EXPECT_THAT(outputs[0].to_vector(), ElementsAre(2, 2));
+    EXPECT_THAT(outputs[1].to_vector(), ElementsAre(4, 4, 4));
+    EXPECT_THAT(tensors[1].to_vector(), ElementsAre(2, 2, 2));
+
+    const Tensor other[] = {Tensor::full({2}, 0), Tensor::full({3}, 0, DType::kF64),
+                            Tensor::full({3, 3}, 0).t(), Tensor()};
+    for (const Tensor& each : other) {
+      EXPECT_THAT(message_of<InvalidArgumentError>([&] {
+                    grouped_allreduce_into_async({outputs[0], each}, tensors, options);
+                  }),
+                  HasSubstr("the outputs have to be"));
+    }
+    EXPECT_THROW(grouped_allreduce_into_async({outputs[0]}, tensors, options),
+                 InvalidArgumentError);
+    EXPECT_THAT(
+        message_of<InvalidArgumentError>([&] {
+          grouped_allreduce_into_async({outputs[1], outputs[1]}, {tensors[1], tensors[1]}, options);
+        }),
+        HasSubstr("share memory"));
+  });
+}
+
 TEST(Groups, WithoutTensorsAreDone) {
   run_sets(2, [](const ProcessSet& all) {
     const GroupHandle handle = grouped_allreduce_async({}, {.process_set = all});

@@ -25,6 +25,7 @@ namespace {
 
 // Programs are killed at once; this is for what carries the word to them.
 constexpr Duration kAgentsEnd = std::chrono::seconds(3);
+constexpr Duration kStartersEnd = std::chrono::milliseconds(500);  // once all agents are through
 constexpr std::size_t kMostUnsent = 1 << 16;  // bytes; above it the programs have to wait
 
 // The socket on standard input, which no child of ours gets.
@@ -95,7 +96,10 @@ void Relay::turn() {
   start_programs();
   client_.flush();
   if (client_.unsent() < kMostUnsent) agents_.take_more();
-  if (stopping_ && running_.empty()) agents_.hang_up_all();
+  if (stopping_ && running_.empty() && !agents_.none()) {
+    agents_.hang_up_all();
+    roots_.end_at(Clock::now() + kStartersEnd);  // one of a frozen host does not end by itself
+  }
 }
 
 void Relay::read_client() {

@@ -8,8 +8,8 @@
 
 Ranks answer "MODEL/plain STEPS", without the others, and "allreduce/BYTES/WAY TIMES", a sum. WAY: an
 "eager" call; a call of a tf.function that does nothing else ("graph"); of a tensor that the same
-tf.function made, as gradients are ("inside"); and the engine's own on a NumPy array, in place ("raw") or with a new result ("apart"), as
-TensorFlow's operations give one.
+tf.function made, as gradients are ("inside"); and the engine's own on a NumPy array, in place ("raw")
+or with a new result ("apart").
 """
 
 import json

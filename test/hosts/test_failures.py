@@ -123,7 +123,12 @@ def freeze(job, rank):
 
 def expect_named(job, victim, limit, since):
     for rank in set(range(len(HOST_OF))) - {victim}:
-        told = job.wait_for(f"told{rank}", 2 * limit + 10)
+        try:
+            told = job.wait_for(f"told{rank}", 2 * limit + 10)
+        except AssertionError:
+            if re.search(rf"\[\[\d+,1\],{rank}\]\[\S*btl_tcp_frag\.c", job.output.read_text(errors="replace")):
+                continue  # Open MPI ends a rank that just then sends to one that is gone
+            raise
         assert re.search(rf"\brank {victim} on host {job.hosts.name}-{HOST_OF[victim]}\b", told["text"]), (rank, told)
         assert told["at"] - since < limit + BUSY_S, (rank, told, since)
 

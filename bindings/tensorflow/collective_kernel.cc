@@ -156,7 +156,7 @@ std::string name_in_loop(const std::string& name, TF_OpKernelContext* context) {
 struct Tensors {
   Tensors(TF_OpKernelContext* context, bool with_outputs) {
     const int count = tf().NumInputs(context);
-    for (int i = 0; i < count && error.empty(); ++i) {
+    for (int i = 0; i < count && error.ok(); ++i) {
       if (with_outputs) add_output(context, i);
       add_input(context, i);
     }
@@ -173,7 +173,7 @@ struct Tensors {
   // In the memory of the input, if nobody holds that any more; nor do we, then.
   void add_output(TF_OpKernelContext* context, int index) {
     add_input(context, index);
-    if (!error.empty()) return;
+    if (!error.ok()) return;
     const TableTensor input = tensors.back();
     tensors.pop_back();
     input.drop(input.owner);
@@ -185,7 +185,7 @@ struct Tensors {
   }
   void add(TF_Tensor* tensor, const StatusOfTensorFlow& status) {
     if (!status.ok()) {
-      error = status.message();
+      error = {StatusCode::kTransport, status.message()};  // out of memory, as of a new result
       return;
     }
     std::vector<std::int64_t>& shape = shapes.emplace_back();
@@ -197,14 +197,14 @@ struct Tensors {
     tensors.push_back({tf().TensorData(tensor), tf().TensorByteSize(tensor), shape.data(),
                        shape.size(), dtype_of(type), tensor, drop});
     if (dtype_of(type) < 0) {
-      error =
-          "the ranks cannot communicate tensors of TensorFlow's data type " + std::to_string(type);
+      error = {StatusCode::kInvalidArgument,
+               "ranks cannot communicate TensorFlow's data type " + std::to_string(type)};
     }
   }
 
   std::deque<std::vector<std::int64_t>> shapes;  // which stay where they are
   std::vector<TableTensor> tensors;
-  std::string error;
+  Status error;
 };
 
 void set_output(TF_OpKernelContext* context, int index, const TableTensor& result) {
@@ -259,9 +259,9 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
   }
   Tensors given(context, kernel.call.with_outputs);
   const python::CollectiveTable* const table = used_table;
-  if (!given.error.empty() || table == nullptr) {
-    fail(context, StatusCode::kInvalidArgument,
-         table == nullptr ? "import horovod_cpp.tensorflow first" : given.error);
+  if (table == nullptr) given.error = {StatusCode::kAborted, "horovod_cpp is not imported"};
+  if (!given.error.ok()) {
+    fail(context, given.error.code(), given.error.message());
     execution->done();
     return;
   }

@@ -144,3 +144,29 @@ def test_a_killed_rank_is_an_error_on_the_other_and_not_a_hang(cluster, on_ranks
     text = (tmp_path / "text").read_text()
     assert text.startswith("AbortedError") and "HorovodInternalError" in text
     assert "rank 1" in text
+
+
+def test_no_memory_for_a_result_is_an_error_that_a_new_job_may_overcome(on_ranks):
+    def reduce():
+        import resource
+
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        large = tf.Variable(tf.ones([64 << 20]))  # 256 MiB, of which a result has to be apart
+        call = tf.function(lambda: hvd.allreduce(large, op=hvd.Sum)).get_concrete_function()
+        with open("/proc/self/statm") as sizes:
+            size = int(sizes.read().split()[0]) * resource.getpagesize()
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (size + (100 << 20), limits[1]))
+        text = ""
+        try:
+            call()
+        except tf.errors.AbortedError as error:
+            text = str(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+        return "HorovodInternalError" in text, call()[-1].numpy()
+
+    assert on_ranks(reduce) == [(True, 2)] * 2

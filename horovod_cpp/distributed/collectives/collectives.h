@@ -53,7 +53,7 @@ GroupHandle grouped_allreduce_async(const std::vector<Tensor>& tensors,
 void grouped_allreduce_(const std::vector<Tensor>& tensors, const AllreduceOptions& options = {});
 GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
                                      const AllreduceOptions& options = {});
-// `outputs`: where the results go, each like its tensor, or that itself.
+// `outputs`: where the results go, each like its tensor, or that itself, but not another tensor.
 GroupHandle grouped_allreduce_into_async(const std::vector<Tensor>& outputs,
                                          const std::vector<Tensor>& tensors,
                                          const AllreduceOptions& options = {});

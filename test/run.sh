@@ -3,7 +3,8 @@
 #
 #   bash test/run.sh          what finds most faults, for every change: 6 minutes on 2 cores, the
 #                             first time 15
-#   bash test/run.sh --full   everything, before an issue is called resolved: 40 to 50 minutes
+#   bash test/run.sh --full   everything, before an issue is called resolved: half an hour, the first
+#                             time 50 minutes
 #   bash test/run.sh --long   with the repetition counts, soaks and fuzzing that take longer, and
 #                             the Python tests with the newest and the oldest packages allowed
 #

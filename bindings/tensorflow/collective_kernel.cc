@@ -259,7 +259,8 @@ void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
   }
   Tensors given(context, kernel.call.with_outputs);
   const python::CollectiveTable* const table = used_table;
-  if (table == nullptr) given.error = {StatusCode::kAborted, "horovod_cpp is not imported"};
+  if (table == nullptr)
+    given.error = {StatusCode::kInvalidArgument, "import horovod_cpp.tensorflow first"};
   if (!given.error.ok()) {
     fail(context, given.error.code(), given.error.message());
     execution->done();

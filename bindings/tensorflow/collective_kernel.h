@@ -4,8 +4,7 @@
 
 namespace hvd::tensorflow {
 
-// The three functions of the kernel of every operation; each instance is made of its attributes,
-// which registration.cc declares.
+// The kernel of every operation; each instance is made of attributes that registration.cc declares.
 void* create_kernel(TF_OpKernelConstruction* construction);
 void compute_kernel(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done);
 void delete_kernel(void* kernel);

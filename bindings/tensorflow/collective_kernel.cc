@@ -31,13 +31,14 @@ std::atomic<const python::CollectiveTable*> used_table{nullptr};  // until Pytho
 
 // The attributes of one operation in a graph, or of all alike that are called eagerly.
 struct Kernel {
-  std::string name;
-  TableCall call;  // without name and tensors
+  std::string name, note;  // the note stands behind the text of a mismatch
+  TableCall call;          // without name and tensors
 };
 
 // One execution of a kernel.
 struct Execution {
   TF_OpKernelContext* context;
+  const Kernel& kernel;
   Done done;
 };
 
@@ -68,11 +69,8 @@ constexpr std::array<ErrorClass, 6> kErrors = {{
 void fail(TF_OpKernelContext* context, StatusCode code, const std::string& message) {
   StatusOfTensorFlow status;
   const auto* const found = std::ranges::find(kErrors, code, &ErrorClass::status);
-  if (found == kErrors.end()) {
-    status.set(Code::kInternal, message);
-  } else {
-    status.set(found->code, found->prefix + message);
-  }
+  const bool known = found != kErrors.end();
+  status.set(known ? found->code : Code::kInternal, known ? found->prefix + message : message);
   tf().OpKernelContext_Failure(context, status);
 }
 
@@ -120,6 +118,7 @@ void read_attributes(TF_OpKernelConstruction* construction, Kernel& kernel, TF_S
   factor("postscale_factor", call.postscale);
   if (kind != CollectiveKind::kAllreduce) return;
   number("wire", call.wire);
+  kernel.note = text_of(construction, "note", status);
   call.with_outputs = !node.empty();  // an eager call's inputs are always its caller's too
 }
 
@@ -225,7 +224,8 @@ void set_output(TF_OpKernelContext* context, int index, const TableTensor& resul
 void finish(void* context, const TableResult& result) {
   const std::unique_ptr<Execution> execution(static_cast<Execution*>(context));
   const auto code = static_cast<StatusCode>(result.status);
-  if (code != StatusCode::kOk) fail(execution->context, code, result.message);
+  const std::string& note = code == StatusCode::kMismatch ? execution->kernel.note : "";
+  if (code != StatusCode::kOk) fail(execution->context, code, result.message + note);
   for (std::size_t i = 0; i < result.count; ++i) {
     set_output(execution->context, static_cast<int>(i), result.tensors[i]);
   }
@@ -249,7 +249,7 @@ void delete_kernel(void* kernel) {
 void compute_kernel(void* kernel_of_tf, TF_OpKernelContext* context,
                     TF_AsyncOpKernelDoneCallback* done) {
   const auto& kernel = *static_cast<const Kernel*>(kernel_of_tf);
-  auto execution = std::make_unique<Execution>(Execution{context, {}});
+  auto execution = std::make_unique<Execution>(Execution{context, kernel, {}});
   if (!take(done, execution->done)) {
     fail(context, StatusCode::kUnsupported,
          "this version of TensorFlow is not supported yet: it ends "

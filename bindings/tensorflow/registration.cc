@@ -49,7 +49,7 @@ std::string register_all() {
   const Operation operations[] = {
       {"HvdAllreduce",
        kind_of(Kind::kAllreduce),
-       {kTypeList, kOp, kPrescale, kPostscale, "wire: int = 0"},
+       {kTypeList, kOp, kPrescale, kPostscale, "wire: int = 0", "note: string = ''"},
        {kTensors},
        {kResults}},
       {"HvdReducescatter",

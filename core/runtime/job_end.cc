@@ -92,7 +92,7 @@ void JobEnd::finish_departure(const std::string& location) {
   }
   // Who waits for a message alone learns of that.
   if (!departure_->waits_for.empty() || !parts_.transfers.busy()) {
-    text += ". Different numbers of batches? See hvd.join().";
+    text += ". Different numbers of batches? See hvd.join(), and JoinCallback for Keras.";
   }
   stop_reason_ = {departure_->why.code(), std::move(text)};
   departure_.reset();

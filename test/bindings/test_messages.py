@@ -61,6 +61,19 @@ for _ in range(3):
     assert "an unnamed allreduce averages int64" in text
 
 
+def test_a_rank_whose_gradients_nobody_else_gets_is_told_once(ranks):
+    text = output_of(ranks, """
+first = hvd.add_process_set([0])
+for _ in range(2):
+    model = hvd.nn.Linear(2, 1)
+    hvd.DistributedOptimizer(hvd.optim.SGD(model.parameters(), lr=0.1),
+                             named_parameters=model.named_parameters(), process_set=first)
+""")
+    warnings = [line for line in text.splitlines() if "gradients are not reduced" in line]
+    assert len(warnings) == 1 and warnings[0].startswith("[1]"), text
+    assert "rank 1 is not in process set 1, which has rank 0" in warnings[0]
+
+
 def test_a_root_that_does_not_exist_is_told_which_ranks_there_are(ranks):
     text = output_of(ranks, """
 ones = hvd.add_process_set([1])

@@ -168,7 +168,8 @@ def refusals(rank, size):
     def sgd():
         return keras.optimizers.SGD(0.1)
 
-    with pytest.raises(TypeError, match="a keras.optimizers.Optimizer of Keras .*, got a <class 'str'>$"):
+    with pytest.raises(TypeError, match=r"a keras.optimizers.Optimizer of Keras .*, got 'sgd'; "
+                       r"make one with keras.optimizers.get\('sgd'\)"):
         hvd.DistributedOptimizer("sgd")
     with pytest.raises(hvd.InvalidArgumentError, match="wrapped already"):
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd()))
@@ -191,7 +192,12 @@ def refusals(rank, size):
         hvd.PartialDistributedOptimizer(sgd(), local_layers=["dense"])
     layer = keras.layers.Dense(2, name="mine")
     layer.build((1, 2 + rank))
-    with pytest.raises(hvd.MismatchError, match=r"'0.(mine/)?kernel' float.. \[3, 2\] on rank 1"):
+    alone = hvd.add_process_set([0])
+    if rank == 1:  # names both
+        with pytest.raises(hvd.InvalidArgumentError, match=f"set {alone.process_set_id}, which has rank 0"):
+            alone.rank()
+    with pytest.raises(hvd.MismatchError, match=r"'0.(mine/)?kernel' float.. \[3, 2\] on rank 1.*the "
+                       "same model"):
         hvd.broadcast_variables(layer.trainable_variables)
     assert float(hvd.allreduce(rank, op="sum")) == 1 and hvd.allreduce(1.5).shape == ()
     assert hvd.allgather(rank).tolist() == [0, 1] and int(hvd.broadcast(rank + 5, 1)) == 6
@@ -300,3 +306,26 @@ def corrected_momentum(rank, size):
 def test_the_momentum_follows_the_learning_rate_for_a_batch(cluster):
     for seen, after in on_ranks(cluster, corrected_momentum):
         assert seen == pytest.approx([0.8, 0.4]) and after == 0.8
+
+
+def mismatched(rank, size):
+    import numpy
+
+    import horovod_cpp.keras as hvd
+    from horovod_cpp.keras.version import keras
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2 + rank, name="odd")])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), "mse")
+    text = ""
+    try:
+        model.fit(numpy.ones((2, 3)), numpy.zeros((2, 2 + rank)), batch_size=2, verbose=0)
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+    return text, float(hvd.allreduce(1.0, op="sum"))
+
+
+def test_ranks_with_different_layers_are_told_which_and_the_job_goes_on(cluster):
+    for text, after in on_ranks(cluster, mismatched):
+        assert text.startswith(("MismatchError", "FailedPreconditionError")), text
+        assert "odd/kernel" in text and "[3, 2]" in text and "[3, 3]" in text, text
+        assert after == 2

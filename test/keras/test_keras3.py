@@ -42,6 +42,21 @@ def test_an_infinity_in_one_of_several_passes_skips_their_update_on_all_ranks(cl
         assert numpy.isfinite(mine).all()
 
 
+def of_tensorflow_1(rank, size):
+    import pytest
+    import tensorflow as tf
+
+    import horovod_cpp.keras as hvd
+
+    with pytest.raises(TypeError, match="there is horovod_cpp.tensorflow.DistributedOptimizer"):
+        hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.1))
+    return True
+
+
+def test_an_optimizer_of_tensorflow_1_is_sent_to_its_own(cluster):
+    assert on_ranks(cluster, of_tensorflow_1) == [True, True]
+
+
 def built_already(rank, size):
     import keras
     import numpy

@@ -127,3 +127,26 @@ def test_a_tape_leaves_the_gradients_of_local_layers(on_ranks):
         assert found == [3, rank + 1]
         unbuilt, other = texts
         assert "the local layer 'mine' is not built" in unbuilt and "a str, which is not a Keras layer" in other
+
+
+def test_a_rank_whose_gradients_nobody_else_gets_is_warned(on_ranks):
+    def gradient():
+        import warnings
+
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        first = hvd.add_process_set([0])
+        x = tf.Variable(1.0)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            with hvd.DistributedGradientTape(tf.GradientTape(), process_set=first) as tape:
+                y = 2 * x
+            found = tape.gradient(y, x).numpy().item()
+        hvd.remove_process_set(first)
+        return found, [str(each.message) for each in told]
+
+    (one, nothing), (other, (text,)) = on_ranks(gradient)
+    assert (one, nothing, other) == (2, [], 2)
+    assert text.startswith("gradients are not reduced: this rank is not in ProcessSet(")

@@ -14,7 +14,7 @@ are what NumPy makes an array of; for tensors in a graph or in a backward pass t
 
 import pathlib as _pathlib
 
-from horovod_cpp import Compression, front_end, join
+from horovod_cpp import Compression, barrier, front_end, join
 from horovod_cpp import __version__ as __version__
 from horovod_cpp import call_site as _call_site
 from horovod_cpp.front_end import *  # noqa: F403, all it has
@@ -28,8 +28,9 @@ from horovod_cpp.keras.version import keras as _keras
 
 __all__ = [
     "Compression", "DistributedOptimizer", "PartialDistributedOptimizer",
-    "SyncBatchNormalization", "allgather", "allreduce", "broadcast", "broadcast_global_variables",
-    "broadcast_variables", "callbacks", "join", "load_model", "reducescatter",
+    "SyncBatchNormalization", "allgather", "allreduce", "barrier", "broadcast",
+    "broadcast_global_variables", "broadcast_variables", "callbacks", "join", "load_model",
+    "reducescatter",
 ]
 __all__ += front_end.__all__
 

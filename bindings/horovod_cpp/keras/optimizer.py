@@ -92,13 +92,13 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     """
     if not isinstance(optimizer, _version.KINDS):
         raise TypeError("DistributedOptimizer: expected a keras.optimizers.Optimizer of Keras "
-                        f"{keras.__version__}, got a {type(optimizer)}{_other_keras(optimizer)}")
+                        f"{keras.__version__}, got {optimizer!r}{_remedy(optimizer)}")
     if isinstance(optimizer, _Distributed):
         refuse("the optimizer is wrapped already")
     if groups is not None and num_groups:
         refuse("groups and num_groups exclude each other; groups takes a number too")
     if not _native.is_initialized():
-        refuse("called before init()")
+        refuse("called before init(); call init() first")
     op = reduce_op(op)
     if op not in (Average, Sum):
         raise ValueError(f"DistributedOptimizer: op is {op.name}; Keras' optimizers take Average or "
@@ -124,11 +124,15 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     return optimizer
 
 
-def _other_keras(optimizer: Any) -> str:
-    """What to do if it is one of the other Keras of this environment."""
+def _remedy(given: Any) -> str:
+    """What to do if it is a name, or an optimizer of something else in this environment."""
+    if isinstance(given, (str, dict)):
+        return f"; make one with keras.optimizers.get({given!r})"
+    if type(given).__module__.startswith("tensorflow."):
+        return "; for those of tf.compat.v1 there is horovod_cpp.tensorflow.DistributedOptimizer"
     other, remedy = (("keras", "unset TF_USE_LEGACY_KERAS") if keras.__name__ == "tf_keras" else
                      ("tf_keras", "set TF_USE_LEGACY_KERAS=1"))
-    is_one = any(each.__module__.partition(".")[0] == other for each in type(optimizer).__mro__)
+    is_one = any(each.__module__.partition(".")[0] == other for each in type(given).__mro__)
     return f"; for those {remedy} before the program starts" if is_one else ""
 
 

@@ -12,9 +12,4 @@ class Reduction:
 
     def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any],
                  overlap: bool) -> None:
-        if isinstance(groups, (list, tuple)):
-            groups = [[variable.value for variable in group] for group in groups]
-        self._reduce = _Reduction(groups=groups, **options)
-
-    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Sequence[Any]:
-        return self._reduce(gradients, [variable.value for variable in variables])
+        self.reduce = _Reduction(groups=groups, **options)

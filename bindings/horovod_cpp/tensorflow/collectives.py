@@ -77,9 +77,14 @@ def grouped_allreduce(tensors: Sequence[Any], average: bool | None = None, devic
 
     Of tf.IndexedSlices each is a call of its own, and so are the dense tensors together.
     """
-    op = reduce_op(op, average)
-    tensors = list(tensors)
-    name = _scoped(name, ignore_name_scope)
+    return allreduce_group(list(tensors), reduce_op(op, average), compression, prescale_factor,
+                           postscale_factor, _scoped(name, ignore_name_scope), process_set)
+
+
+def allreduce_group(tensors: list[Any], op: ReduceOp, compression: Any, prescale_factor: float,
+                    postscale_factor: float, name: str | None, process_set: ProcessSet,
+                    note: str = "") -> list[Any]:
+    """See grouped_allreduce(). ``note``: what this rank adds to the text of a mismatch."""
     results = [_sparse(each, op, prescale_factor, postscale_factor,
                        name and f"{name}.{i}", process_set)
                if isinstance(each, tf.IndexedSlices) else each for i, each in enumerate(tensors)]
@@ -87,7 +92,8 @@ def grouped_allreduce(tensors: Sequence[Any], average: bool | None = None, devic
     if dense:
         reduced = call("allreduce", _all_tensors([tensors[i] for i in dense]), name, process_set,
                        reduce_op=int(op), prescale_factor=repr(float(prescale_factor)),
-                       postscale_factor=repr(float(postscale_factor)), wire=wire_of(compression))
+                       postscale_factor=repr(float(postscale_factor)), wire=wire_of(compression),
+                       note=note)
         for i, each in zip(dense, reduced):
             results[i] = each
     return results

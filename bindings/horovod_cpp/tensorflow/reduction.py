@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod_cpp import _native
+from horovod_cpp import _native, call_site
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, global_process_set
-from horovod_cpp.tensorflow.collectives import grouped_allreduce
+from horovod_cpp.tensorflow.collectives import allreduce_group
 from horovod_cpp.tensorflow.compression import Compression
 from horovod_cpp.tensorflow.library import number_of
 
@@ -17,6 +17,12 @@ from horovod_cpp.tensorflow.library import number_of
 def same(variable: Any) -> Any:
     """By which a variable is known: tf.Variable compares by elements in some modes."""
     return variable.ref() if hasattr(variable, "ref") else id(variable)
+
+
+def _note(variables: Sequence[Any]) -> str:
+    """What is in a group."""
+    names = [repr(getattr(each, "path", each.name).partition(":")[0]) for each in variables]
+    return f"; on this rank these are the gradients of {', '.join(names)}"
 
 
 # Of small gradients, calls cost more than what they carry.
@@ -62,9 +68,10 @@ class Reduction:
         """The reduced gradients; None where there is none. ``variables``: which each belongs to."""
         results = list(gradients)
         number_of(self.process_set)  # which refuses one that was not registered
-        # In a process set without this rank nothing is reduced.
-        ranks = self.process_set.size() if self.process_set.included() else 1
-        if not ranks or ranks == 1:
+        ranks = self.process_set.size() or 1
+        if not self.process_set.included():  # so nothing is reduced
+            call_site.warn(f"gradients are not reduced: this rank is not in {self.process_set}")
+        if ranks == 1 or not self.process_set.included():
             return results
         shared = []
         for i, (gradient, variable) in enumerate(zip(results, variables, strict=True)):
@@ -76,7 +83,9 @@ class Reduction:
             else:
                 shared.append(i)
         for members in self._calls(shared, variables):
-            for i, reduced in zip(members, self._reduced([results[i] for i in members])):
+            reduced_together = self._reduced([results[i] for i in members],
+                                             [variables[i] for i in members])
+            for i, reduced in zip(members, reduced_together):
                 results[i] = reduced
         return results
 
@@ -111,10 +120,9 @@ class Reduction:
             left -= size
         return buckets
 
-    def _reduced(self, gradients: list[Any]) -> list[Any]:
+    def _reduced(self, gradients: list[Any], variables: Sequence[Any]) -> list[Any]:
         if self.sparse_as_dense:
             gradients = [tf.convert_to_tensor(each) for each in gradients]
         factor = self.gradient_predivide_factor
-        return grouped_allreduce(gradients, compression=self.compression, op=self.op,
-                                 prescale_factor=1.0 / factor, postscale_factor=factor,
-                                 process_set=self.process_set)
+        return allreduce_group(gradients, self.op, self.compression, 1.0 / factor, factor, None,
+                               self.process_set, _note(variables))

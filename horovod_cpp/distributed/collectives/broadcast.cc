@@ -62,7 +62,7 @@ std::string first_difference(const std::vector<std::string>& mine, const Bytes& 
   return "entry " + std::to_string(own - mine.begin()) + " is " +
          (own == mine.end() ? nothing : *own) + " on rank " + std::to_string(rank) + ", " +
          (theirs == roots.end() ? nothing : *theirs) + " on rank " + std::to_string(root) +
-         ", the root";
+         ", the root; all ranks must have made the same model";
 }
 
 // All ranks compare digests; only when those differ do they look for the difference.

@@ -41,7 +41,7 @@ int ProcessSet::rank() const {
     return static_cast<int>(found - all->ranks.begin());
   }
   throw InvalidArgumentError("rank " + std::to_string(mine) + " is not in process set " +
-                             std::to_string(all->id) + " of " + describe_ranks(all->ranks));
+                             std::to_string(all->id) + ", which has " + describe_ranks(all->ranks));
 }
 
 bool ProcessSet::included() const {

@@ -6,6 +6,8 @@
 
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
+#include "core/base/topology.h"
+#include "core/config/log.h"
 #include "core/runtime/wake/submission_group.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"
@@ -27,8 +29,14 @@ ReductionContext context_of(std::shared_ptr<GradientAccess> gradients,
   ReductionContext context;
   context.gradients = std::move(gradients);
   context.options = options;
-  if (!has_other_ranks(options)) return context;
   const auto world = options.process_set.world();
+  if (const std::string set = describe_set(options.process_set.id());
+      !options.process_set.included() && world->is_first_of(owner + " without " + set)) {
+    log(LogLevel::kWarning, owner + ": gradients are not reduced: rank " +
+                                std::to_string(world->topology().rank) + " is not in " + set +
+                                ", which has " + describe_ranks(options.process_set.ranks()));
+  }
+  if (!has_other_ranks(options)) return context;
   for (const GradientParameter& each : context.gradients->parameters()) {
     expect_served(*world, each.device, owner + ": parameter '" + each.name + "'");
   }

@@ -73,7 +73,8 @@ TEST(Shutdown, DoesNotWaitForAProgramThatCannotSayWhereItIs) {
   ranks[1].shutdown();
   EXPECT_EQ(test::error_of(handle),
             "rank 1 left the job after 0 submissions (it ended, or called shutdown()) while rank 0 "
-            "waits for 'x', submission 1. Different numbers of batches? See hvd.join().");
+            "waits for 'x', submission 1. Different numbers of batches? See hvd.join(), and "
+            "JoinCallback for Keras.");
   gate.open();
 }
 

@@ -111,12 +111,13 @@ TEST(BroadcastOptimizerState, WhatDoesNotFitIsAnErrorOnEveryRank) {
     optim::SGD first(fewer, {.lr = 0.1});
     EXPECT_EQ(misfit_of(first, all),
               "broadcast_optimizer_state: entry 2 is nothing on rank 2, parameter 1 of group 0, "
-              "float32 [2] on rank 0, the root");
+              "float32 [2] on rank 0, the root; all ranks must have made the same model");
     optim::SGD second({parameter({odd_one ? 3 : 2}, 1)}, {.lr = 0.1});
     EXPECT_EQ(
         misfit_of(second, all),
         "broadcast_optimizer_state: entry 1 is parameter 0 of group 0, float32 [3] on rank 2, "
-        "parameter 0 of group 0, float32 [2] on rank 0, the root");
+        "parameter 0 of group 0, float32 [2] on rank 0, the root; all ranks must have made the "
+        "same model");
     std::shared_ptr<optim::Optimizer> other;
     if (odd_one) {
       other = std::make_shared<optim::Adam>(std::vector<Tensor>{parameter({2}, 1)});
@@ -152,11 +153,11 @@ TEST(BroadcastParameters, ADifferenceInNamesIsFoundAtOnceAndNamedOnEveryRank) {
                                 {odd_one ? "x" : "b", Tensor::zeros({2, 3}, DType::kF64)}};
     EXPECT_EQ(message_of<MismatchError>([&] { broadcast_parameters(state, 0, all); }),
               "broadcast_parameters: entry 1 is 'x' float64 [2, 3] on rank 1, 'b' float64 [2, 3] "
-              "on rank 0, the root");
+              "on rank 0, the root; all ranks must have made the same model");
     const NamedTensors shorter(state.begin(), state.begin() + (odd_one ? 1 : 2));
     EXPECT_EQ(message_of<MismatchError>([&] { broadcast_parameters(shorter, 2, all); }),
               "broadcast_parameters: entry 1 is nothing on rank 1, 'b' float64 [2, 3] on rank 2, "
-              "the root");
+              "the root; all ranks must have made the same model");
   });
 }
 

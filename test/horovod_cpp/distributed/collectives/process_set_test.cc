@@ -95,7 +95,7 @@ TEST(ProcessSet, CallsOfARankOutsideAreRefusedNamingSetAndRank) {
     if (world->topology().rank == 0) return;
     const std::string error = message_of<InvalidArgumentError>(
         [&] { allreduce(Tensor::ones({2}), {.process_set = first}); });
-    EXPECT_THAT(error, HasSubstr("rank 1 is not in process set 1 of rank 0"));
+    EXPECT_THAT(error, HasSubstr("rank 1 is not in process set 1, which has rank 0"));
     EXPECT_THROW(barrier({.process_set = first}), InvalidArgumentError);
     EXPECT_THROW(first.rank(), InvalidArgumentError);
   });

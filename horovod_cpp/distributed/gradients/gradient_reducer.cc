@@ -8,6 +8,7 @@
 #include "core/base/thread_annotations.h"
 #include "core/base/topology.h"
 #include "core/config/log.h"
+#include "core/negotiate/process_sets.h"
 #include "core/runtime/wake/submission_group.h"
 #include "horovod_cpp/distributed/collectives/gpu_tensors.h"
 #include "horovod_cpp/distributed/collectives/world.h"

@@ -35,6 +35,9 @@ struct Slice {
   // each may read and write the others' where it lies, or reduce neighbours as one. Absent = nobody
   // else touches it. Slices of one call are all in one arena or all in none.
   std::optional<SlicePlace> place = {};
+  // All-reduce: not 0 if the slices of the call are one submission: tells it from others, and is
+  // equal on all ranks. See show_early().
+  std::uint64_t submission = 0;
 };
 
 // One tensor of a fused reduce-scatter: rank r gets numel_of[r] elements of the reduced input, in
@@ -137,6 +140,12 @@ class Collective {
   // wire format blocks do not reach beyond a slice, and all ranks get the same bits.
   virtual std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                                 const Reduction& reduction) = 0;
+  // What this rank will bring to an all_reduce of just these slices, which probably is the next
+  // operation: the others may read it once they have started that, though this rank has not. A
+  // hint, which changes no result: if another operation comes first it is as if it had not been.
+  virtual void show_early(std::span<const Slice> /*slices*/) {}
+  // That all_reduce will never come, and what came of show_early() is not to be read.
+  virtual void hide_early() noexcept {}
   virtual std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
                                                     const Reduction& reduction) = 0;
   // On the root: input is sent (and copied to output); elsewhere: output is written.

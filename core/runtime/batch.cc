@@ -1,10 +1,13 @@
 #include "core/runtime/batch.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "core/base/bytes.h"
 #include "core/base/reduction.h"
 #include "core/negotiate/fusion_plan.h"
 
@@ -38,6 +41,24 @@ void check_rows(const Request& request, std::size_t row_bytes, const SetMembers&
   }
 }
 
+// A slice for each tensor of an allreduce or a broadcast.
+void append_slices(const Submission& submission, std::uint64_t arena, std::vector<Slice>& slices) {
+  for (std::size_t i = 0; i < submission.parts.size(); ++i) {
+    const Part& part = submission.parts[i];
+    Slice& slice = slices.emplace_back();
+    slice.input = part.input.view;
+    slice.output = part.output.view;
+    slice.residual = static_cast<float*>(part.residual.view.data);
+    if (arena == 0) continue;
+    slice.place = {arena, submission.request.place.offsets[i]};
+  }
+}
+
+// See Slice::submission.
+std::uint64_t key_of(const Submission& submission) {
+  return content_hash(std::as_bytes(std::span(submission.request.name))) | 1;
+}
+
 // Nobody can reduce in an arena that is not shared: it gets no number.
 Outcome arena_outcome(const ArenaMemory& arena, std::uint64_t number) {
   const Buffer& mine = arena.mine;
@@ -49,6 +70,13 @@ Outcome arena_outcome(const ArenaMemory& arena, std::uint64_t number) {
 }
 
 }  // namespace
+
+std::vector<Slice> early_slices(const Submission& submission) {
+  std::vector<Slice> slices;
+  append_slices(submission, 0, slices);
+  slices.front().submission = key_of(submission);
+  return slices;
+}
 
 Batch::Batch(RunBatch plan, std::vector<InFlightPtr> members, Collective& collective,
              ProcessSetPtr set, Rank position)
@@ -174,16 +202,10 @@ Reduction Batch::reduction() const {
 void Batch::make_slices() {
   slices_.reserve(members_.size());
   for (const InFlightPtr& member : members_) {
-    const Submission& submission = member->submission;
-    for (std::size_t i = 0; i < submission.parts.size(); ++i) {
-      const Part& part = submission.parts[i];
-      Slice& slice = slices_.emplace_back();
-      slice.input = part.input.view;
-      slice.output = part.output.view;
-      slice.residual = static_cast<float*>(part.residual.view.data);
-      if (plan_.key.arena == 0) continue;
-      slice.place = {plan_.key.arena, submission.request.place.offsets[i]};
-    }
+    append_slices(member->submission, plan_.key.arena, slices_);
+  }
+  if (members_.size() == 1 && plan_.key.kind == Kind::kAllreduce && plan_.key.arena == 0) {
+    slices_.front().submission = key_of(members_.front()->submission);
   }
 }
 

@@ -30,6 +30,9 @@ class ScratchMemory {
 InFlightPtr identity_contribution(const Request& request, const SetMembers& set, Rank position,
                                   Collective& collective, ScratchMemory& scratch);
 
+// The slices of an allreduce that may be shown early.
+std::vector<Slice> early_slices(const Submission& submission);
+
 // One fused batch on its way through the Collective of its process set. Where sizes differ by rank
 // it takes two operations: the ranks exchange their row counts, then move the bytes into results
 // allocated here.

@@ -243,6 +243,7 @@ bool Coordinator::announce(const InFlightPtr& entry) {
     if (checks_nan_) {
       entry->submission.request.not_finite = describe_not_finite(entry->submission, entry->ticket);
     }
+    if (parts_.table.count() == 1) parts_.executor.show_early(*entry);
     parts_.protocol.submit(entry->ticket, entry->submission.request);
     if (!runs_batches(entry->submission.request.kind)) return true;
     entry->announced = Clock::now();

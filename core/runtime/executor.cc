@@ -60,6 +60,26 @@ void Executor::remove_set(ProcessSetId id) {
   }
 }
 
+void Executor::show_early(const InFlight& entry) {
+  const Request& request = entry.submission.request;
+  if (request.kind != CollectiveKind::kAllreduce || request.wire != WireFormat::kNone ||
+      request.place.arena != 0) {
+    return;
+  }
+  const PortKey key = {request.set, request.device};
+  const auto port = ports_.find(key);
+  if (port == ports_.end() || port->second.unfinished > 0) return;
+  shown_ = {entry.ticket, key};
+  port->second.collective->show_early(early_slices(entry.submission));
+}
+
+// Else a submission of the same name that is not shown could be taken for this one.
+void Executor::hide_early(Ticket ticket) noexcept {
+  if (ticket != shown_.ticket) return;
+  const auto port = ports_.find(shown_.port);
+  if (port != ports_.end()) port->second.collective->hide_early();
+}
+
 void Executor::run(RunBatch plan) {
   if (!failure_.ok()) return;
   try {

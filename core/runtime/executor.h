@@ -38,6 +38,12 @@ class Executor {
   // Nothing of the set follows; its collectives go once its batches are finished.
   void remove_set(ProcessSetId id);
 
+  // Of a submission that alone is in flight: where that takes others less time, shows them already
+  // what this rank brings to it.
+  void show_early(const InFlight& entry);
+  // The submission failed, and is in no batch.
+  void hide_early(Ticket ticket) noexcept;
+
   // Takes the next batch of the log. After a failure batches are dropped: the job is about to stop.
   void run(RunBatch plan);
   // Does what can be done now; true if anything moved.
@@ -93,6 +99,10 @@ class Executor {
   const bool orders_;
   Status failure_;
   std::size_t unfinished_ = 0;
+  struct Shown {
+    Ticket ticket = 0;
+    PortKey port;
+  } shown_;                        // last, by show_early()
   std::map<PortKey, Port> ports_;  // before the batches, which use them
   // Batches not all of whose operations are started, in log order: see lane_of().
   std::map<PortKey, std::deque<BatchPtr>> waiting_;

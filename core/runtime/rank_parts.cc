@@ -72,6 +72,7 @@ void RankParts::finish(Ticket ticket, std::int64_t number) {
 
 void RankParts::fail(Ticket ticket, const Status& why) {
   const InFlightPtr entry = table.find(ticket);
+  executor.hide_early(ticket);
   table.remove(ticket);
   if (runs_batches(entry->submission.request.kind)) observers.failed(ticket, entry->name(), why);
   entry->completion.finish(why);

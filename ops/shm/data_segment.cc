@@ -162,6 +162,7 @@ void DataSegment::leave_place(Place place, const std::vector<int>& members) noex
       flags.written.store(0);
       flags.reduced.store(0);
       flags.read.store(0);
+      flags.early.store(0);
     }
   }
   mine.left.store(0);

@@ -62,6 +62,7 @@ struct alignas(128) LaneProgress {
   std::atomic<std::uint64_t> written{0};
   std::atomic<std::uint64_t> reduced{0};
   std::atomic<std::uint64_t> read{0};
+  std::atomic<std::uint64_t> early{0};  // what it has shown before the operation; 0: nothing
   // Operations of the rank that wait for others to have read: it is rung then.
   std::atomic<std::uint32_t> wait_for_reads{0};
 };

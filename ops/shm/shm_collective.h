@@ -41,6 +41,10 @@ class ShmCollective final : public host::SetCollective<ShmCollective, ShmSet, Sh
     }
     return reduce_packed(slices, reduction);
   }
+  void show_early(std::span<const Slice> slices) override {
+    ShmAllReduce::show_early(*set_, slices);
+  }
+  void hide_early() noexcept override { set_->hide_early(); }
   void progress(TimePoint /*now*/) override {
     host::Transfers& transfers = set_->shared().transfers;
     if (transfers.used()) transfers.poll();  // rings hold few notes: they are heard when they come

@@ -15,7 +15,7 @@ ShmOperation::ShmOperation(std::shared_ptr<ShmSet> set, std::vector<Fence> ready
     : set_(std::move(set)),
       ready_(std::move(ready)),
       number_(set_->begin_operation()),
-      first_(number_ / set_->segment().limits().lanes << kStepBits) {}
+      first_(flag_before(number_, set_->segment().limits())) {}
 
 ShmOperation::~ShmOperation() {
   if (!finished_) set_->abort();  // the other ranks wait for what this one will not do
@@ -66,8 +66,30 @@ bool ShmOperation::open() {
   return open_ || (open_ = all_read(0, [](std::size_t) { return true; }));
 }
 
+void ShmOperation::show_early(ShmSet& set, std::uint64_t submission,
+                              const host::ByteSequence& bytes) {
+  const auto place = set.place();
+  const DataSegment& segment = set.segment();
+  if (!place || !segment.has_memory(*place)) return;
+  const std::uint64_t number = set.next_operation();
+  const std::size_t lane = number % segment.limits().lanes;
+  for (std::size_t r = 0; r < set.size(); ++r) {
+    const LaneProgress& progress = segment.progress(*place, set.world_rank(r), lane);
+    if (progress.read.load(std::memory_order_seq_cst) < flag_before(number, segment.limits())) {
+      return;
+    }
+  }
+  bytes.show_to(segment.chunk(*place, segment.rank(), lane, 0), 0, bytes.bytes());
+  segment.progress(*place, segment.rank(), lane)
+      .early.store(early_flag(number, submission), std::memory_order_seq_cst);
+}
+
 bool ShmOperation::try_write() {
   if (written_ == plan_.writes) return false;
+  if (wrote_early(sides_[rank()])) {  // and nobody has waited for it since then
+    sides_[rank()].progress->written.store(first_ + ++written_, std::memory_order_seq_cst);
+    return true;
+  }
   const auto wanted = [this](std::size_t r) { return sends(r, written_ - 2); };
   if (written_ >= 2 && !all_read(written_ - 1, wanted)) return false;
   write(written_);
@@ -100,10 +122,13 @@ bool ShmOperation::try_read() {
 template <typename Concerns>
 bool ShmOperation::reached(Flag flag, Step steps, const Concerns& concerns) const {
   const std::uint64_t value = first_ + steps;
+  const bool may_be_early = flag == &LaneProgress::written;
   for (std::size_t r = 0; r < sides_.size(); ++r) {
-    if (concerns(r) && (sides_[r].progress->*flag).load(std::memory_order_seq_cst) < value) {
-      return false;
+    if (!concerns(r) || (sides_[r].progress->*flag).load(std::memory_order_seq_cst) >= value ||
+        (may_be_early && wrote_early(sides_[r]))) {
+      continue;
     }
+    return false;
   }
   return true;
 }

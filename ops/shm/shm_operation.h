@@ -20,7 +20,9 @@ namespace hvd {
 // has two chunks in the lane, so step s may be written when all who want it have read step s - 2.
 // A step is written, then perhaps reduced, then read. For each of the three a rank tells how many
 // steps it has done, as numbers that never fall while the set exists: (n / lanes) << kStepBits plus
-// the steps. Whatever the others say can only make this rank wait, never reach beyond a chunk.
+// the steps. The one step of an operation may be written before the rank starts it, as long as its
+// lane is free: `early` then names operation and submission. Whatever the others say can only make
+// this rank wait, never reach beyond a chunk.
 class ShmOperation : public Operation {
  public:
   ShmOperation(std::shared_ptr<ShmSet> set, std::vector<Fence> ready);
@@ -44,6 +46,10 @@ class ShmOperation : public Operation {
   };
   // In the constructor.
   void set_plan(const Plan& plan);
+  // The same: ranks that expect `submission`, which is not 0, may have written its one step.
+  void expect_early(std::uint64_t submission) { early_ = early_flag(number_, submission); }
+  // Writes it if it can be written.
+  static void show_early(ShmSet& set, std::uint64_t submission, const host::ByteSequence& bytes);
 
   // Fills this rank's chunk.
   virtual void write(Step step) = 0;
@@ -74,8 +80,21 @@ class ShmOperation : public Operation {
   OperationStats stats_;
 
  private:
+  // A rank's part of the lane.
+  struct Side {
+    LaneProgress* progress;
+    std::byte* chunks[2];
+  };
+
   using Flag = std::atomic<std::uint64_t> LaneProgress::*;
   static constexpr int kStepBits = 28;
+
+  static std::uint64_t early_flag(std::uint64_t number, std::uint64_t submission) {
+    return submission + number * 0x9e3779b97f4a7c15;  // which no earlier operation's is again
+  }
+  static std::uint64_t flag_before(std::uint64_t number, const ShmLimits& limits) {
+    return number / limits.lanes << kStepBits;
+  }
 
   bool open();
   bool try_write();
@@ -86,20 +105,19 @@ class ShmOperation : public Operation {
   void tell_read();
   template <typename Concerns>
   bool all_read(Step steps, const Concerns& concerns);
+  // Whether the rank wrote the one step before it started the operation.
+  bool wrote_early(const Side& side) const {
+    return early_ != 0 && side.progress->early.load(std::memory_order_seq_cst) == early_;
+  }
   template <typename Concerns>
   bool reached(Flag flag, Step steps, const Concerns& concerns) const;
-
-  // A rank's part of the lane.
-  struct Side {
-    LaneProgress* progress;
-    std::byte* chunks[2];
-  };
 
   std::shared_ptr<ShmSet> set_;
   std::vector<Fence> ready_;
   const std::uint64_t number_;
   const std::uint64_t first_;  // what the flags say when no step is done
   Plan plan_;
+  std::uint64_t early_ = 0;  // what `early` says of who has written already; 0: it does not
   std::vector<Side> sides_;  // by rank, once the set has a place
   bool open_ = false;        // the lane is this operation's
   Step written_ = 0;
@@ -152,6 +170,8 @@ class ShmAllReduce final : public ShmOperation {
  public:
   ShmAllReduce(std::shared_ptr<ShmSet> set, std::vector<Fence> ready, std::span<const Slice> slices,
                const Reduction& reduction);
+  // See Collective::show_early().
+  static void show_early(ShmSet& set, std::span<const Slice> slices);
 
  protected:
   void write(Step step) override;

@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::size_t kBlock = std::size_t{8} << 10;  // bytes of a sum before it is shown
 
+// What takes one step, in which every rank reduces for itself what the others bring as it is.
+bool shows_early(std::span<const Slice> slices, std::size_t bytes, const ShmLimits& limits) {
+  return !slices.empty() && slices.front().submission != 0 && bytes > 0 &&
+         bytes <= std::min(limits.small_bytes, limits.chunk_bytes);
+}
+
 }  // namespace
 
 ShmAllReduce::ShmAllReduce(std::shared_ptr<ShmSet> set, std::vector<Fence> ready,
@@ -29,6 +35,14 @@ ShmAllReduce::ShmAllReduce(std::shared_ptr<ShmSet> set, std::vector<Fence> ready
   stats_.packed_bytes = bytes;
   const Step steps = steps_of(bytes, step_bytes_);
   set_plan({.writes = steps, .reads = steps, .reduces = shared_});
+  if (shows_early(slices, bytes, limits()) && !lossy) expect_early(slices.front().submission);
+}
+
+void ShmAllReduce::show_early(ShmSet& set, std::span<const Slice> slices) {
+  host::ByteSequence inputs;
+  for (const Slice& slice : slices) inputs.append(slice.input.data, slice.input.bytes());
+  if (!shows_early(slices, inputs.bytes(), set.segment().limits())) return;
+  ShmOperation::show_early(set, slices.front().submission, inputs);
 }
 
 ShmAllReduce::Range ShmAllReduce::range_of(Step step) const {

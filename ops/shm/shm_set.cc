@@ -209,6 +209,13 @@ std::optional<ShmSet::Place> ShmSet::place() noexcept {
   return place_;
 }
 
+void ShmSet::hide_early() noexcept {
+  if (!place() || !segment().has_memory(*place_)) return;
+  for (std::size_t lane = 0; lane < segment().limits().lanes; ++lane) {
+    segment().progress(*place_, segment().rank(), lane).early.store(0);
+  }
+}
+
 void ShmSet::ring_others() const noexcept {
   for (std::size_t r = 0; r < size(); ++r) {
     if (r != rank()) ring(r);

@@ -50,8 +50,11 @@ class ShmSet : public host::RankSet {
     shared_->settle_departures();
     return next_operation_++;
   }
+  std::uint64_t next_operation() const noexcept { return next_operation_; }
   // Empty until the set's lowest rank has made it.
   std::optional<Place> place() noexcept;
+  // Nobody reads any more what this rank has shown early: see ShmOperation.
+  void hide_early() noexcept;
   void ring(std::size_t rank) const noexcept { segment().ring(world_rank(rank)); }
   void ring_others() const noexcept;
 

@@ -167,9 +167,18 @@ void a_mismatch_reaches_every_rank(const RuntimePlace& at) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
       }
     }
-    const auto right = shared<float>({1});
-    at.runtime.submit(allreduce("right", right, ReduceOp::kSum, at.device)).wait();
-    EXPECT_EQ(right->front(), static_cast<float>(at.size));
+    // Under the same name too, and where a rank submits it beside another one.
+    const auto right = shared<float>(Floats(3, 1));
+    const auto other = shared<double>({1});
+    const bool beside = at.rank == last;
+    Handle first, second;
+    if (beside) first = at.runtime.submit(allreduce("other", other, ReduceOp::kSum, at.device));
+    second = at.runtime.submit(allreduce("w", right, ReduceOp::kSum, at.device));
+    if (!beside) first = at.runtime.submit(allreduce("other", other, ReduceOp::kSum, at.device));
+    first.wait();
+    second.wait();
+    EXPECT_EQ(*right, Floats(3, static_cast<float>(at.size)));
+    EXPECT_EQ(other->front(), at.size);
   }
 }
 

@@ -160,6 +160,116 @@ TEST(ShmCollective, StartsInASetThatItsLowestRankHasNotMadeYet) {
   expect_same(batches[0].output(0), combination(ReduceOp::kSum, DType::kI32, 2, 100), "sum");
 }
 
+// Slices as a Runtime gives those of one submission.
+std::vector<Slice> submitted(Batch& batch, std::uint64_t submission) {
+  std::vector<Slice> slices(batch.slices().begin(), batch.slices().end());
+  slices.front().submission = submission;
+  return slices;
+}
+
+class ShmShownEarly : public ::testing::Test {
+ protected:
+  static constexpr int kSize = 3;
+  static constexpr std::int64_t kNumel = 100;
+
+  ShmShownEarly() {
+    for (const Rank rank : {0, 1, 2}) {
+      batches_[rank].add(contributions(ReduceOp::kSum, DType::kF32, rank, kNumel));
+      values_[rank] = submitted(batches_[rank], 7);
+    }
+  }
+  std::unique_ptr<Operation> reduce(Rank rank) {
+    return ranks_[rank].all_reduce(values_[rank], {});
+  }
+  void expect_sum(Rank rank) {
+    expect_same(batches_[rank].output(0), combination(ReduceOp::kSum, DType::kF32, kSize, kNumel),
+                "sum");
+  }
+
+  ShmRanks ranks_{kSize};
+  Batch batches_[kSize];
+  std::vector<Slice> values_[kSize];
+};
+
+TEST_F(ShmShownEarly, IsReadBeforeItsRankHasStarted) {
+  for (const Rank rank : {1, 2}) ranks_[rank].show_early(values_[rank]);
+  const auto first = reduce(0);
+  EXPECT_TRUE(first->advance());
+  expect_sum(0);
+  for (const Rank rank : {2, 1}) {
+    EXPECT_TRUE(reduce(rank)->advance());
+    expect_sum(rank);
+  }
+}
+
+TEST_F(ShmShownEarly, IsNotWaitedForByTheOthersIfOneShowsNothing) {
+  ranks_[1].show_early(values_[1]);
+  const auto first = reduce(0), second = reduce(1);
+  EXPECT_FALSE(first->advance());
+  EXPECT_FALSE(second->advance());
+  const auto seen = ranks_.bell(1).rings();
+  EXPECT_TRUE(reduce(2)->advance());
+  EXPECT_NE(ranks_.bell(1).rings(), seen) << "the last one rings";
+  EXPECT_TRUE(first->advance());
+  EXPECT_TRUE(second->advance());
+  for (const Rank rank : {0, 1, 2}) expect_sum(rank);
+}
+
+TEST_F(ShmShownEarly, IsNotTakenForAnotherOperation) {
+  Batch others[kSize];
+  for (const Rank rank : {1, 2}) ranks_[rank].show_early(values_[rank]);
+  for (const Rank rank : {0, 1, 2}) {
+    others[rank].add(contributions(ReduceOp::kMax, DType::kI32, rank, kNumel));
+  }
+  for (const std::uint64_t submission : {std::uint64_t{0}, std::uint64_t{9}}) {
+    Operations operations;
+    for (const Rank rank : {0, 1, 2}) {
+      operations.push_back(
+          ranks_[rank].all_reduce(submitted(others[rank], submission), {.op = ReduceOp::kMax}));
+      EXPECT_EQ(operations.back()->advance(), rank == 2);
+    }
+    for (const auto& each : operations) EXPECT_TRUE(each->advance());
+    expect_same(others[0].output(0), combination(ReduceOp::kMax, DType::kI32, kSize, kNumel),
+                "max");
+  }
+  const auto first = reduce(0), second = reduce(1), third = reduce(2);
+  EXPECT_FALSE(first->advance()) << "what was shown has been overwritten";
+  EXPECT_FALSE(second->advance());
+  EXPECT_TRUE(third->advance());
+  EXPECT_TRUE(first->advance());
+  expect_sum(0);
+  EXPECT_TRUE(second->advance());
+}
+
+TEST_F(ShmShownEarly, IsNotReadOnceItIsHidden) {
+  for (const Rank rank : {1, 2}) ranks_[rank].show_early(values_[rank]);
+  ranks_[2].hide_early();
+  const auto first = reduce(0), second = reduce(1);
+  EXPECT_FALSE(first->advance());
+  EXPECT_FALSE(second->advance());
+  EXPECT_TRUE(reduce(2)->advance());
+  EXPECT_TRUE(first->advance());
+  EXPECT_TRUE(second->advance());
+}
+
+// Else it would overwrite what a slower rank still reads.
+TEST_F(ShmShownEarly, IsNotShownWhileALaneIsInUse) {
+  Operations slow;
+  for (int lane = 0; lane < 2; ++lane) {
+    slow.push_back(reduce(2));
+    EXPECT_FALSE(slow.back()->advance());
+    const auto first = reduce(0), second = reduce(1);
+    EXPECT_FALSE(first->advance());
+    EXPECT_TRUE(second->advance());
+    EXPECT_TRUE(first->advance());
+  }
+  Batch next;
+  next.add(contributions(ReduceOp::kMax, DType::kF32, 5, kNumel));
+  ranks_[0].show_early(submitted(next, 8));
+  for (const auto& each : slow) EXPECT_TRUE(each->advance());
+  expect_sum(2);
+}
+
 TEST(ShmCollective, RefusesMoreSetsAtATimeThanItHasPlacesFor) {
   ShmRanks ranks(2, {.sets = 2});
   const Rank both[] = {0, 1};

@@ -15,7 +15,7 @@ ShmOperation::ShmOperation(std::shared_ptr<ShmSet> set, std::vector<Fence> ready
     : set_(std::move(set)),
       ready_(std::move(ready)),
       number_(set_->begin_operation()),
-      first_(flag_before(number_, set_->segment().limits())) {}
+      first_(flags_before(number_, set_->segment().limits())) {}
 
 ShmOperation::~ShmOperation() {
   if (!finished_) set_->abort();  // the other ranks wait for what this one will not do
@@ -64,24 +64,6 @@ bool ShmOperation::open() {
     }
   }
   return open_ || (open_ = all_read(0, [](std::size_t) { return true; }));
-}
-
-void ShmOperation::show_early(ShmSet& set, std::uint64_t submission,
-                              const host::ByteSequence& bytes) {
-  const auto place = set.place();
-  const DataSegment& segment = set.segment();
-  if (!place || !segment.has_memory(*place)) return;
-  const std::uint64_t number = set.next_operation();
-  const std::size_t lane = number % segment.limits().lanes;
-  for (std::size_t r = 0; r < set.size(); ++r) {
-    const LaneProgress& progress = segment.progress(*place, set.world_rank(r), lane);
-    if (progress.read.load(std::memory_order_seq_cst) < flag_before(number, segment.limits())) {
-      return;
-    }
-  }
-  bytes.show_to(segment.chunk(*place, segment.rank(), lane, 0), 0, bytes.bytes());
-  segment.progress(*place, segment.rank(), lane)
-      .early.store(early_flag(number, submission), std::memory_order_seq_cst);
 }
 
 bool ShmOperation::try_write() {

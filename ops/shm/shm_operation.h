@@ -48,8 +48,6 @@ class ShmOperation : public Operation {
   void set_plan(const Plan& plan);
   // The same: ranks that expect `submission`, which is not 0, may have written its one step.
   void expect_early(std::uint64_t submission) { early_ = early_flag(number_, submission); }
-  // Writes it if it can be written.
-  static void show_early(ShmSet& set, std::uint64_t submission, const host::ByteSequence& bytes);
 
   // Fills this rank's chunk.
   virtual void write(Step step) = 0;
@@ -87,14 +85,6 @@ class ShmOperation : public Operation {
   };
 
   using Flag = std::atomic<std::uint64_t> LaneProgress::*;
-  static constexpr int kStepBits = 28;
-
-  static std::uint64_t early_flag(std::uint64_t number, std::uint64_t submission) {
-    return submission + number * 0x9e3779b97f4a7c15;  // which no earlier operation's is again
-  }
-  static std::uint64_t flag_before(std::uint64_t number, const ShmLimits& limits) {
-    return number / limits.lanes << kStepBits;
-  }
 
   bool open();
   bool try_write();

@@ -42,7 +42,7 @@ void ShmAllReduce::show_early(ShmSet& set, std::span<const Slice> slices) {
   host::ByteSequence inputs;
   for (const Slice& slice : slices) inputs.append(slice.input.data, slice.input.bytes());
   if (!shows_early(slices, inputs.bytes(), set.segment().limits())) return;
-  ShmOperation::show_early(set, slices.front().submission, inputs);
+  set.show_early(slices.front().submission, inputs);
 }
 
 ShmAllReduce::Range ShmAllReduce::range_of(Step step) const {

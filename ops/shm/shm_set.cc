@@ -209,6 +209,20 @@ std::optional<ShmSet::Place> ShmSet::place() noexcept {
   return place_;
 }
 
+void ShmSet::show_early(std::uint64_t submission, const host::ByteSequence& bytes) {
+  if (!place() || !segment().has_memory(*place_)) return;
+  const std::size_t lane = next_operation_ % segment().limits().lanes;
+  const std::uint64_t begin = flags_before(next_operation_, segment().limits());
+  for (std::size_t r = 0; r < size(); ++r) {
+    const LaneProgress& progress = segment().progress(*place_, world_rank(r), lane);
+    if (progress.read.load(std::memory_order_seq_cst) < begin) return;
+  }
+  bytes.show_to(segment().chunk(*place_, segment().rank(), lane, 0), 0, bytes.bytes());
+  segment()
+      .progress(*place_, segment().rank(), lane)
+      .early.store(early_flag(next_operation_, submission), std::memory_order_seq_cst);
+}
+
 void ShmSet::hide_early() noexcept {
   if (!place() || !segment().has_memory(*place_)) return;
   for (std::size_t lane = 0; lane < segment().limits().lanes; ++lane) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/topology.h"
+#include "ops/host/byte_sequence.h"
 #include "ops/host/host_collective.h"
 #include "ops/host/transfers.h"
 #include "ops/shm/data_segment.h"
@@ -29,6 +30,17 @@ struct ShmShared {
   std::vector<Departure> departures;
 };
 
+// What the flags of a lane say of operation `number` before its first step, and by how many bits
+// steps are counted below that: see ShmOperation.
+inline constexpr int kStepBits = 28;
+inline std::uint64_t flags_before(std::uint64_t number, const ShmLimits& limits) {
+  return number / limits.lanes << kStepBits;
+}
+// What LaneProgress::early says of it, and of no earlier one.
+inline std::uint64_t early_flag(std::uint64_t number, std::uint64_t submission) {
+  return submission + number * 0x9e3779b97f4a7c15;
+}
+
 // The ranks of one Collective and its place in the segment.
 class ShmSet : public host::RankSet {
  public:
@@ -50,10 +62,11 @@ class ShmSet : public host::RankSet {
     shared_->settle_departures();
     return next_operation_++;
   }
-  std::uint64_t next_operation() const noexcept { return next_operation_; }
   // Empty until the set's lowest rank has made it.
   std::optional<Place> place() noexcept;
-  // Nobody reads any more what this rank has shown early: see ShmOperation.
+  // Writes the one step of `submission`, in case that is the next operation, if its lane is free.
+  void show_early(std::uint64_t submission, const host::ByteSequence& bytes);
+  // Nobody reads any more what this rank has shown so.
   void hide_early() noexcept;
   void ring(std::size_t rank) const noexcept { segment().ring(world_rank(rank)); }
   void ring_others() const noexcept;

@@ -7,12 +7,11 @@ folder.
 """
 import argparse
 
+import horovod_cpp.tensorflow as hvd
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import layers
-
-import horovod_cpp.tensorflow as hvd
 
 
 def digits(folder, part):

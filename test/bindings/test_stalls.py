@@ -88,7 +88,7 @@ except hvd.AbortedError as error:
     left = (r"\] error: ('step' \(allreduce\) was not submitted: )?rank 1 left the job after \d+ "
             r"submissions? \(it ended, or called shutdown\(\)\)(?(1)| while rank [02] waits for 'step' "
             r"\(allreduce\), submission \d+, at program.py:\d+ in <module>)\. Different numbers of "
-            r"batches\? See hvd\.join\(\)\.")
+            r"batches\? See hvd\.join\(\), and JoinCallback for Keras\.")
     assert len(re.findall(left, text)) == 2, text
 
 

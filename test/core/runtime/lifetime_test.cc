@@ -52,7 +52,7 @@ TEST(Shutdown, TellsThoseWhoWaitWhatToDoNext) {
   const std::string left =
       "rank 1 left the job after 1 submission (it ended, or called shutdown()) while rank 0 waits "
       "for 'w' and 7 more (allreduce), submission 2, at m.py:82 in train. Different numbers of "
-      "batches? See hvd.join().";
+      "batches? See hvd.join(), and JoinCallback for Keras.";
   EXPECT_EQ(test::error_of(first), left);
   EXPECT_EQ(test::error_of(second), left);
   EXPECT_EQ(message_of<AbortedError>(

@@ -1,5 +1,6 @@
 """What the front ends of other frameworks share."""
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from horovod_cpp._native import *
 from horovod_cpp.built import *
 from horovod_cpp.cluster.run import run
 from horovod_cpp.native_names import keep_listed
-from horovod_cpp.objects import allgather_object, broadcast_object
+from horovod_cpp.objects import allgather_made, allgather_object, broadcast_object
 from horovod_cpp.process_sets import add_process_set
 from horovod_cpp.process_sets import init as _init
 from horovod_cpp.rank_zero import rank_zero_section
@@ -82,6 +83,28 @@ def variables_of_layers(layers: Any, caller: str) -> list[Any]:
                 "call model.build() before")
         variables += layer.trainable_variables
     return variables
+
+
+def check_groups(groups: Any) -> None:
+    """Raises unless it is a number of groups, lists of variables, or None."""
+    are_lists = isinstance(groups, (list, tuple)) and all(
+        isinstance(group, (list, tuple)) and all(hasattr(each, "shape") for each in group)
+        for group in groups)
+    if isinstance(groups, bool) or not (are_lists or isinstance(groups, (int, type(None)))):
+        raise TypeError("groups must be a number of groups, lists of variables or None, got "
+                        f"{groups!r}")
+    if isinstance(groups, int) and groups < 0:
+        raise _native.InvalidArgumentError(f"groups={groups}: expected a number from 0 on")
+
+
+def check_same_setup(what: str, setup: Sequence[str], process_set: ProcessSet) -> None:
+    """Collective. Raises MismatchError on every rank where the ranks' lists differ."""
+    (one, mine), *others = allgather_made(lambda: setup, what, f"{what}.setup", process_set).items()
+    for rank, theirs in others:
+        for here, there in itertools.zip_longest(mine, theirs, fillvalue="nothing"):
+            if here != there:
+                raise _native.MismatchError(f"{what}: the ranks differ: {here} on rank {one}, {there} "
+                                            f"on rank {rank}")
 
 
 def without_numbers(path: str) -> str:

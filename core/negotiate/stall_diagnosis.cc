@@ -253,7 +253,7 @@ StallReport StallDiagnosis::of_missing(const std::vector<Rank>& missing) const {
     report.what = "ranks went different ways";
     report.advice =
         "is one of these calls behind `if rank() == 0`, are they made in another order, or do "
-        "ranks have different numbers of batches (see join())? " +
+        "ranks have different numbers of batches (see join(), for Keras JoinCallback)? " +
         std::string(kSeePage);
   } else if (const auto& joined = ranks[State::kJoined]; !joined.empty()) {
     report.what = describe_ranks(joined) + (joined.size() == 1 ? " waits" : " wait") + " in join()";

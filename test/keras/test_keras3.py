@@ -57,6 +57,29 @@ def test_an_optimizer_of_tensorflow_1_is_sent_to_its_own(cluster):
     assert on_ranks(cluster, of_tensorflow_1) == [True, True]
 
 
+def other_passes(rank, size):
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), backward_passes_per_step=2 + rank),
+                  "mse")
+    text = ""
+    try:
+        model.fit(numpy.ones((12, 3)), numpy.zeros((12, 2)), batch_size=2, verbose=0)
+    except hvd.MismatchError as error:
+        text = str(error)
+    return text, float(hvd.allreduce(1.0, op="sum"))
+
+
+def test_ranks_with_other_numbers_of_passes_are_told(cluster):
+    for text, after in on_ranks(cluster, other_passes):
+        assert "backward_passes_per_step" in text and "2" in text and "3" in text, text
+        assert after == 2
+
+
 def built_already(rank, size):
     import keras
     import numpy

@@ -13,7 +13,14 @@ def test_a_mismatch_is_an_error_of_both_families_and_the_job_goes_on(on_ranks):
         import horovod_cpp.tensorflow as hvd
 
         caught = []
-        for call in (hvd.allreduce, tf.function(lambda x, name: hvd.allreduce(x, name=name))):
+        def of_tape(x, name):
+            odd = tf.Variable(x, name=name)
+            with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
+                loss = tf.reduce_sum(odd * odd)
+            return tape.gradient(loss, odd)
+
+        for call in (hvd.allreduce, of_tape,
+                     tf.function(lambda x, name: hvd.allreduce(x, name=name))):
             try:
                 call(tf.ones([2 + hvd.rank()]), name="odd one")
             except tf.errors.FailedPreconditionError as error:
@@ -21,9 +28,9 @@ def test_a_mismatch_is_an_error_of_both_families_and_the_job_goes_on(on_ranks):
         return caught, hvd.allreduce(tf.constant(1.0), op=hvd.Sum).numpy()
 
     for caught, after in on_ranks(mismatch):
-        (eager, eager_text), (graph, graph_text) = caught
-        assert eager and not graph
-        for text in (eager_text, graph_text):
+        (eager, eager_text), (tape, tape_text), (graph, graph_text) = caught
+        assert eager and tape and not graph
+        for text in (eager_text, tape_text, graph_text):
             assert "odd one" in text and "[2]" in text and "[3]" in text
         assert after == 2
 

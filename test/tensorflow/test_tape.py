@@ -82,8 +82,13 @@ def test_options_of_the_tape_that_do_not_fit_are_refused(on_ranks):
 
         texts = []
         x = tf.Variable(1.0)
+        for tape in (None, hvd.DistributedGradientTape(tf.GradientTape())):
+            try:
+                hvd.DistributedGradientTape(tape)
+            except TypeError as error:
+                texts.append(str(error))
         for options in ({"gradient_predivide_factor": 0.0}, {"groups": "ab"}, {"groups": True},
-                        {"process_set": hvd.ProcessSet([0, 1])}, {"process_set": None}):
+                        {"groups": [x]}, {"process_set": hvd.ProcessSet([0, 1])}, {"process_set": None}):
             try:
                 with hvd.DistributedGradientTape(tf.GradientTape(), **options) as tape:
                     y = 2 * x
@@ -93,7 +98,8 @@ def test_options_of_the_tape_that_do_not_fit_are_refused(on_ranks):
         return texts
 
     for texts in on_ranks(refuse):
-        for text, word in zip(texts, ("predivide", "groups", "groups", "not registered",
+        for text, word in zip(texts, ("plain tf.GradientTape", "plain tf.GradientTape", "predivide", "groups", "groups", "groups",
+                                      "not registered",
                                       "process_set must be"), strict=True):
             assert word in text
 

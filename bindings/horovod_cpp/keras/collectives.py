@@ -6,6 +6,7 @@ import numpy
 
 import horovod_cpp
 from horovod_cpp import Average, ProcessSet, ReduceOp, global_process_set
+from horovod_cpp.objects import whole_number
 from horovod_cpp.short_traceback import short_traceback
 
 
@@ -33,7 +34,8 @@ def allgather(value: Any, name: str | None = None,
 def broadcast(value: Any, root_rank: int, name: str | None = None,
               process_set: ProcessSet = global_process_set) -> Any:
     """``horovod_cpp.broadcast`` of a value as a NumPy array."""
-    return horovod_cpp.broadcast(_array(value), root_rank, name, process_set=process_set)
+    return horovod_cpp.broadcast(_array(value), whole_number("root_rank", root_rank), name,
+                                 process_set=process_set)
 
 
 @short_traceback

@@ -17,12 +17,6 @@ else:
     _Wrapped = object  # the optimizer's class comes behind in the order of inheritance
 
 
-def _reduction() -> Any:
-    """The class that reduces gradients of Keras' backend."""
-    module = f"horovod_cpp.keras.{backend('DistributedOptimizer')}_reduction"
-    return importlib.import_module(module).Reduction
-
-
 class Wrapping:
     """What a distributed optimizer knows besides what its plain class does."""
 
@@ -31,7 +25,8 @@ class Wrapping:
         self.passes = _passes(optimizer, passes)
         # Keras averages what it accumulates, and Horovod adds it up.
         self.factor = 1 if is_averaged else passes
-        self.make_reduction = _reduction()
+        self.of_backend = importlib.import_module(
+            f"horovod_cpp.keras.{backend('DistributedOptimizer')}_reduction")
         self.options, self.groups = options, groups
         self.local: dict[int, Any] = {}  # variables by id()
         self.added: set[int] = set()  # variables that have had gradients, by id()
@@ -48,8 +43,8 @@ class Wrapping:
     def build(self, variables: Sequence[Any]) -> None:
         if self.reduction is None:
             shared = [variable for variable in variables if id(variable) not in self.local]
-            self.reduction = self.make_reduction(named(shared), self.groups, self.options,
-                                                 overlap=self.passes == 1)
+            self.reduction = self.of_backend.Reduction(named(shared), self.groups, self.options,
+                                                       self.passes)
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Of the gradients, those of variables that are not local over the ranks."""

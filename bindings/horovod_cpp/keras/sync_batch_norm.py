@@ -47,7 +47,8 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[m
         own_mean = ops.where(is_empty, 0.0, ops.cast(mean, "float64"))
         own_variance = ops.where(is_empty, 0.0, ops.cast(variance, "float64"))
         own = ops.stack([count, count * own_mean, count * (own_variance + ops.square(own_mean))])
-        total, values, squares = ops.unstack(_collectives().allreduce(own, op=Sum))
+        collectives = importlib.import_module(f"horovod_cpp.{backend('SyncBatchNormalization')}")
+        total, values, squares = ops.unstack(collectives.allreduce(own, op=Sum))
         joint_mean = values / total
         joint_variance = squares / total - ops.square(joint_mean)
         return ops.cast(joint_mean, mean.dtype), ops.cast(joint_variance, variance.dtype)
@@ -60,8 +61,3 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[m
             return ops.broadcast_to(ops.cast(counted, "float64"), ops.shape(mean))
         counted = ops.broadcast_to(ops.expand_dims(mask, -1), ops.shape(inputs))
         return ops.sum(ops.cast(counted, "float64"), self._reduction_axes)
-
-
-def _collectives() -> Any:
-    """The front end of the tensors of Keras' backend."""
-    return importlib.import_module(f"horovod_cpp.{backend('SyncBatchNormalization')}")

@@ -10,19 +10,19 @@ from horovod_cpp.torch.gradients import reducer_of
 
 class Reduction:
     """From now on, as long as it lives, backward passes start to reduce what they have finished, if
-    they ``overlap``."""
+    there is one pass per step."""
 
     def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any],
-                 overlap: bool) -> None:
+                 passes: int) -> None:
         if isinstance(groups, (list, tuple)):
-            groups = [[variable.value for variable in group] for group in groups]
+            groups = [[getattr(variable, "value", variable) for variable in group] for group in groups]
         compression = options["compression"]
         self._reducer = reducer_of([(name, variable.value) for name, variable in named], groups, {
             **options, "backward_passes_per_step": 1, "gradient_as_bucket_view": True,
             "compression": compressors.chosen(Compression.none if compression is None else compression),
             "average_aggregated_gradients": False, "clip_grad_norm": None, "clip_when": "after",
             "overlap_step": False})
-        if not overlap:
+        if passes > 1:
             self._reducer.hold()  # and never release()
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Sequence[Any]:

@@ -9,6 +9,7 @@ from horovod_cpp import _native, from_numpy
 from horovod_cpp._native import ProcessSet, global_process_set
 from horovod_cpp.front_end import without_numbers
 from horovod_cpp.keras.version import IS_KERAS_2, keras
+from horovod_cpp.objects import whole_number
 from horovod_cpp.short_traceback import short_traceback
 
 
@@ -77,7 +78,8 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0,
         MismatchError: they are not the same; on every rank, naming the first difference, before
             anything was sent.
     """
-    variables = list(variables)
+    root_rank = whole_number("root_rank", root_rank)
+    variables = list(variables) if isinstance(variables, Iterable) else [variables]
     for variable in variables:
         if not (hasattr(variable, "assign") and hasattr(variable, _PATH)):
             raise TypeError("broadcast_variables: expected Keras variables, got "

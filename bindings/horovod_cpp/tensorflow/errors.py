@@ -1,7 +1,7 @@
 """Errors of eager collectives of TensorFlow: each is one of horovod_cpp's and one of tf.errors.
 
-Inside a tf.function they are TensorFlow's alone, with the same text; what a new job may overcome
-begins with "HorovodInternalError".
+Inside a tf.function they are TensorFlow's alone, and the text has the same in it; that of what a new
+job may overcome has "HorovodInternalError".
 """
 
 import functools

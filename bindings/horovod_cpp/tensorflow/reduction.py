@@ -9,8 +9,10 @@ import tensorflow as tf
 
 from horovod_cpp import _native, call_site
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, global_process_set
+from horovod_cpp.front_end import check_groups
 from horovod_cpp.tensorflow.collectives import allreduce_group
 from horovod_cpp.tensorflow.compression import Compression
+from horovod_cpp.tensorflow.errors import raising_both
 from horovod_cpp.tensorflow.library import number_of
 
 
@@ -53,17 +55,13 @@ class Reduction:
             raise _native.InvalidArgumentError(
                 "gradient_predivide_factor goes with op=Average alone, not with "
                 f"{ReduceOp(self.op).name}")
-        if isinstance(self.groups, bool) or not isinstance(
-                self.groups, (int, list, tuple, type(None))):
-            raise TypeError("groups must be a number of groups, lists of variables or None, got "
-                            f"{self.groups!r}")
-        if isinstance(self.groups, int) and self.groups < 0:
-            raise _native.InvalidArgumentError(f"groups={self.groups}: expected a number from 0 on")
+        check_groups(self.groups)
 
     def keep_local(self, variable: Any) -> None:
         """The gradient of this one stays this rank's own, divided by the number of ranks."""
         self._local.add(same(variable))
 
+    @raising_both
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """The reduced gradients; None where there is none. ``variables``: which each belongs to."""
         results = list(gradients)

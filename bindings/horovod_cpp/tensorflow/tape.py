@@ -59,6 +59,8 @@ def DistributedGradientTape(
     Raises:
         InvalidArgumentError: an option does not fit.
     """
+    if not isinstance(gradtape, tf.GradientTape) or isinstance(gradtape, _Distributed):
+        raise TypeError(f"DistributedGradientTape: expected a plain tf.GradientTape, got {gradtape!r}")
     tape: Any = object.__new__(type("DistributedGradientTape", (_Distributed, type(gradtape)), {}))
     tape.__dict__.update(gradtape.__dict__)
     tape._reduction = Reduction(compression, sparse_as_dense, reduce_op(op),

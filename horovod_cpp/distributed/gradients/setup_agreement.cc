@@ -237,7 +237,8 @@ void SetupAgreement::compare_values(const GradientAccess& gradients) {
   text << ". Each rank would train another model: call "
           "hvd.broadcast_parameters(model.state_dict(), root_rank="
        << teller << (set_.id() == kWorldSet ? "" : ", process_set=process_set")
-       << ") before the first step. HVD_CHECK_PARAMETERS=0 turns this check off";
+       << ") before the first step (with Keras, BroadcastGlobalVariablesCallback). "
+          "HVD_CHECK_PARAMETERS=0 turns this check off";
   warn(text.str());
 }
 

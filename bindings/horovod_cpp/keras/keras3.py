@@ -43,8 +43,11 @@ class Wrapping:
     def build(self, variables: Sequence[Any]) -> None:
         if self.reduction is None:
             shared = [variable for variable in variables if id(variable) not in self.local]
-            self.reduction = self.of_backend.Reduction(named(shared), self.groups, self.options,
-                                                       self.passes)
+            # In the names, which ranks compare: others are not paired with these.
+            passes = f" (backward_passes_per_step={self.passes})" if self.passes > 1 else ""
+            self.reduction = self.of_backend.Reduction(
+                [(name + passes, variable) for name, variable in named(shared)], self.groups,
+                self.options, overlap=self.passes == 1)
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Of the gradients, those of variables that are not local over the ranks."""

@@ -10,10 +10,10 @@ from horovod_cpp.torch.gradients import reducer_of
 
 class Reduction:
     """From now on, as long as it lives, backward passes start to reduce what they have finished, if
-    there is one pass per step."""
+    they ``overlap``."""
 
     def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any],
-                 passes: int) -> None:
+                 overlap: bool) -> None:
         if isinstance(groups, (list, tuple)):
             groups = [[getattr(variable, "value", variable) for variable in group] for group in groups]
         compression = options["compression"]
@@ -22,7 +22,7 @@ class Reduction:
             "compression": compressors.chosen(Compression.none if compression is None else compression),
             "average_aggregated_gradients": False, "clip_grad_norm": None, "clip_when": "after",
             "overlap_step": False})
-        if passes > 1:
+        if not overlap:
             self._reducer.hold()  # and never release()
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Sequence[Any]:

@@ -34,7 +34,7 @@ TEST_F(ProtocolStall, TheReportNamesTensorMissingRanksSecondsAndTheirLastSubmiss
                    "  rank 3        waiting in 'another' for ranks 0 to 2  "
                    "\\(submission 1\\)\n"
                    "  -> is one of these calls behind `if rank\\(\\) == 0`, .*different numbers of "
-                   "batches \\(see join\\(\\)\\)\\? see docs/hangs.md.*"));
+                   "batches \\(see join\\(\\), for Keras JoinCallback\\)\\? see docs/hangs.md.*"));
   EXPECT_THAT(cluster.reports(1), IsEmpty());
   EXPECT_FALSE(cluster.stopped(0));
   cluster.submit(3, gradient("w"));

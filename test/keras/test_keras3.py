@@ -76,7 +76,7 @@ def other_passes(rank, size):
 
 def test_ranks_with_other_numbers_of_passes_are_told(cluster):
     for text, after in on_ranks(cluster, other_passes):
-        assert "the ranks differ" in text and "backward_passes_per_step=2" in text, text
+        assert "the ranks differ" in text and "(backward_passes_per_step=" in text, text
         assert after == 2
 
 

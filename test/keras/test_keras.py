@@ -25,6 +25,34 @@ def test_mixed_precision_skips_a_step_on_all_ranks_if_one_has_an_infinity(cluste
     assert all(numpy.isfinite(weights).all() for weights in ranks[0][1])
 
 
+def exact(rank, size):
+    """Three steps of numbers that float16 has without rounding; in the second one, one is infinite."""
+    import numpy
+
+    import horovod_cpp.keras as hvd
+    from horovod_cpp.keras.version import keras
+
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    random = numpy.random.default_rng(2)
+    inputs = random.integers(-1, 2, (3, 8, 4)).astype("float32")
+    labels = random.integers(0, 3, (3, 8, 2)).astype("float32") / 2
+    inputs[1, 7] = numpy.inf
+    mine = slice(rank * 8 // size, (rank + 1) * 8 // size)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, kernel_initializer="ones")])
+    optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.25), initial_scale=256.0)
+    model.compile(hvd.DistributedOptimizer(optimizer) if size > 1 else optimizer, "mse")
+    model.fit(inputs[:, mine].reshape(-1, 4), labels[:, mine].reshape(-1, 2), batch_size=8 // size,
+              shuffle=False, verbose=0)
+    keras.mixed_precision.set_global_policy("float32")
+    return 0, model.get_weights(), int(model.optimizer.iterations)
+
+
+def test_mixed_precision_equals_one_process_where_float16_rounds_nothing(cluster):
+    whole = alone(cluster, exact)
+    close(on_ranks(cluster, exact), whole)
+    assert whole[2] == 2 and numpy.abs(whole[1][0] - 1).max() > 0.1
+
+
 @pytest.mark.parametrize("options", [
     {"op": "sum", "gradient_predivide_factor": 1.0}, {"compression": "fp16"}, {"groups": 1},
     {"gradient_predivide_factor": 2.0}, {"backward_passes_per_step": 2},

@@ -211,6 +211,10 @@ def refusals(rank, size):
         keras.mixed_precision.LossScaleOptimizer(hvd.DistributedOptimizer(sgd()))
     with pytest.raises(hvd.Error, match=r"call broadcast_variables\(model.variables"):
         hvd.broadcast_global_variables(0)
+    for call in (lambda: hvd.broadcast_variables([], "a"), lambda: hvd.broadcast(1.0, "a")):
+        with pytest.raises(TypeError, match="root_rank must be an int, got 'a'"):
+            call()
+    hvd.barrier()
     with pytest.raises(TypeError, match="expected Keras variables, got ndarray"):
         hvd.broadcast_variables([numpy.ones(2)])
     layer = keras.layers.Dense(2)

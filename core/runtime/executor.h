@@ -38,8 +38,8 @@ class Executor {
   // Nothing of the set follows; its collectives go once its batches are finished.
   void remove_set(ProcessSetId id);
 
-  // Of a submission that alone is in flight: where that takes others less time, shows them already
-  // what this rank brings to it.
+  // Of a submission that alone is in flight: shows the others already what this rank brings to it,
+  // where that spares them a wait.
   void show_early(const InFlight& entry);
   // The submission failed, and is in no batch.
   void hide_early(Ticket ticket) noexcept;

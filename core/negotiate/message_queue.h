@@ -65,12 +65,17 @@ class MessageQueue {
 
   std::uint32_t epoch() const { return epoch_; }
   void send(Rank to, MessageKind kind, const auto& body) {
-    OutgoingMessage message{to, spares_.take()};
+    send_all(std::span(&to, 1), kind, body);
+  }
+  void send_all(std::span<const Rank> to, MessageKind kind, const auto& body) {
+    if (to.empty()) return;
+    OutgoingMessage message{to.back(), spares_.take()};
     message.bytes.reserve(last_size_);
     ByteWriter out(message.bytes);
     serialize(out, MessageHeader{kind, epoch_});
     serialize(out, body);
     last_size_ = message.bytes.size();
+    for (const Rank other : to.first(to.size() - 1)) forward(other, message.bytes);
     messages_.push(std::move(message));
   }
   // Without a body.

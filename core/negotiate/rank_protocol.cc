@@ -147,7 +147,7 @@ void RankProtocol::flush() {
     outbox.clear();
     return;
   }
-  while (!stopping_.stopped()) {
+  while (!stopping_.stopped() && !(outbox.empty() && sequencer_->idle())) {
     for (const Leaving& one : outbox.leaving) sequencer_->leave(one);
     for (RankStatus& rank_status : outbox.rank_statuses) {
       stalls_.diagnosis().take(std::move(rank_status));
@@ -157,9 +157,7 @@ void RankProtocol::flush() {
     sequencer_->decide(now_, decision_);
     if (decision_.steps.empty()) return;
     decision_.number = log_.applied + 1;
-    for (const Rank child : tree_.children) {
-      messages_.send(child, MessageKind::kDecision, decision_);
-    }
+    messages_.send_all(tree_.children, MessageKind::kDecision, decision_);
     apply();
   }
 }

@@ -42,6 +42,11 @@ class Sequencer {
   // Appends what can be decided at `now` to `decision`; the caller applies it before the next call.
   void decide(TimePoint now, Decision& decision);
 
+  // Whether there is nothing to decide, however long it takes until something is announced.
+  bool idle() const {
+    return ready_.empty() && rejects_.empty() && joined_.empty() && settings_told_ && !ask_ &&
+           (!leaving_ || stopped_);
+  }
   // When the batching gap lets the next batch go; empty when nothing waits for it.
   std::optional<TimePoint> next_deadline() const { return gap_ends_; }
   const std::vector<RunningBatch>& running() const { return running_; }

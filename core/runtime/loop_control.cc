@@ -16,7 +16,8 @@ void LoopControl::post(std::function<void()> command) {
 }
 
 void LoopControl::run_commands() {
-  if (!any_command_.exchange(false, std::memory_order_acq_rel)) return;
+  if (!any_command_.load(std::memory_order_acquire)) return;
+  any_command_.store(false, std::memory_order_relaxed);
   std::vector<std::function<void()>> commands;
   {
     const MutexLock lock(mutex_);

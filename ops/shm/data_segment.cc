@@ -32,26 +32,17 @@ std::size_t data_ring_bytes(std::size_t ranks) {
 
 }  // namespace
 
-// Offsets and sizes in bytes: entries, the states of the rings, the rings, the places.
-struct DataSegment::Layout {
-  Layout(int count, const ShmLimits& limits) {
-    const auto ranks = static_cast<std::size_t>(count);
-    const std::size_t pairs = ranks * ranks;
-    states = align_up(2 * limits.sets * sizeof(Entry));  // half of them for places without memory
-    rings = states + align_up(2 * pairs * sizeof(ByteRingState));
-    places = rings + align_up(pairs * (kLeastPerRing + data_ring_bytes(ranks)));
-    progress = align_up(limits.lanes * sizeof(LaneProgress));
-    rank_area = progress + limits.lanes * 2 * limits.chunk_bytes;
-    place = ranks * rank_area;
-    end = places + (1 + limits.sets) * place;
-  }
-
-  std::size_t states, rings, places;
-  std::size_t progress;   // of a rank in a place
-  std::size_t rank_area;  // of a rank in a place: progress and chunks
-  std::size_t place;
-  std::size_t end;
-};
+DataSegment::Layout::Layout(int count, const ShmLimits& limits) {
+  const auto ranks = static_cast<std::size_t>(count);
+  const std::size_t pairs = ranks * ranks;
+  states = align_up(2 * limits.sets * sizeof(Entry));  // half of them for places without memory
+  rings = states + align_up(2 * pairs * sizeof(ByteRingState));
+  places = rings + align_up(pairs * (kLeastPerRing + data_ring_bytes(ranks)));
+  progress = align_up(limits.lanes * sizeof(LaneProgress));
+  rank_area = progress + limits.lanes * 2 * limits.chunk_bytes;
+  place = ranks * rank_area;
+  end = places + (1 + limits.sets) * place;
+}
 
 DataSegment::Needs DataSegment::needs(int ranks, const ShmLimits& limits) {
   const Layout layout(ranks, limits);
@@ -60,7 +51,12 @@ DataSegment::Needs DataSegment::needs(int ranks, const ShmLimits& limits) {
 
 DataSegment::DataSegment(std::shared_ptr<SharedMemory> memory, int ranks, int rank,
                          const ShmLimits& limits)
-    : memory_(std::move(memory)), mailboxes_(memory_, ranks), rank_(rank), limits_(limits) {
+    : memory_(std::move(memory)),
+      mailboxes_(memory_, ranks),
+      rank_(rank),
+      limits_(limits),
+      layout_(ranks, limits),
+      base_(memory_->data() + begin_of_data(ranks)) {
   if (limits.lanes == 0 || limits.chunk_bytes % kAlignment != 0 ||
       limits.chunk_bytes < kLeastShare * static_cast<std::size_t>(ranks)) {
     throw InvalidArgumentError("chunks of " + std::to_string(limits.chunk_bytes) + " bytes in " +
@@ -73,14 +69,9 @@ DataSegment::DataSegment(std::shared_ptr<SharedMemory> memory, int ranks, int ra
                       std::to_string(memory_->bytes()) + " bytes");
 }
 
-std::byte* DataSegment::base() const noexcept {
-  return memory_->data() + begin_of_data(ranks());
-}
-
 std::byte* DataSegment::rank_area(Place place, int rank) const noexcept {
-  const Layout layout(ranks(), limits_);
-  return base() + layout.places + place * layout.place +
-         static_cast<std::size_t>(rank) * layout.rank_area;
+  return base_ + layout_.places + place * layout_.place +
+         static_cast<std::size_t>(rank) * layout_.rank_area;
 }
 
 LaneProgress& DataSegment::progress(Place place, int rank, std::size_t lane) const noexcept {
@@ -89,13 +80,12 @@ LaneProgress& DataSegment::progress(Place place, int rank, std::size_t lane) con
 
 std::byte* DataSegment::chunk(Place place, int rank, std::size_t lane,
                               std::size_t which) const noexcept {
-  const Layout layout(ranks(), limits_);
-  return rank_area(place, rank) + layout.progress + (2 * lane + which) * limits_.chunk_bytes;
+  return rank_area(place, rank) + layout_.progress + (2 * lane + which) * limits_.chunk_bytes;
 }
 
 // Of the set that has `place`, which is not the world's.
 DataSegment::Entry& DataSegment::entry(Place place) const noexcept {
-  return reinterpret_cast<Entry*>(base())[place - 1];
+  return reinterpret_cast<Entry*>(base_)[place - 1];
 }
 
 // A free one of `limits_.sets` places from `first` on. It is taken before its memory is there,
@@ -130,10 +120,9 @@ DataSegment::Place DataSegment::give_place(std::uint64_t key, const std::vector<
 }
 
 void DataSegment::reserve_place(Place place, const std::vector<int>& members) {
-  const Layout layout(ranks(), limits_);
   for (const int member : members) {
     const auto at = static_cast<std::size_t>(rank_area(place, member) - memory_->data());
-    memory_->reserve(at, layout.rank_area);
+    memory_->reserve(at, layout_.rank_area);
   }
 }
 
@@ -170,14 +159,13 @@ void DataSegment::leave_place(Place place, const std::vector<int>& members) noex
 }
 
 ByteRing DataSegment::ring_of(int from, int to, RingOf what) const noexcept {
-  const Layout layout(ranks(), limits_);
   const auto count = static_cast<std::size_t>(ranks());
   const std::size_t pair = static_cast<std::size_t>(from) * count + static_cast<std::size_t>(to);
   const bool is_data = what == RingOf::kData;
   auto& state =
-      reinterpret_cast<ByteRingState*>(base() + layout.states)[2 * pair + (is_data ? 1 : 0)];
+      reinterpret_cast<ByteRingState*>(base_ + layout_.states)[2 * pair + (is_data ? 1 : 0)];
   const std::size_t data_bytes = data_ring_bytes(count);
-  std::byte* const rings = base() + layout.rings + pair * (kLeastPerRing + data_bytes);
+  std::byte* const rings = base_ + layout_.rings + pair * (kLeastPerRing + data_bytes);
   if (!is_data) return {state, rings, kLeastPerRing};
   return {state, rings + kLeastPerRing, data_bytes};
 }

@@ -110,7 +110,16 @@ class DataSegment {
   ByteRing ring_of(int from, int to, RingOf what) const noexcept;
 
  private:
-  struct Layout;
+  // Offsets and sizes in bytes: entries, the states of the rings, the rings, the places.
+  struct Layout {
+    Layout(int count, const ShmLimits& limits);
+
+    std::size_t states, rings, places;
+    std::size_t progress;   // of a rank in a place
+    std::size_t rank_area;  // of a rank in a place: progress and chunks
+    std::size_t place;
+    std::size_t end;
+  };
   struct Entry {
     std::atomic<std::uint64_t> key{0};
     std::atomic<std::uint64_t> left{0};  // members
@@ -122,12 +131,12 @@ class DataSegment {
   void refuse_place(std::uint64_t key, const std::vector<int>& members) noexcept;
   std::byte* rank_area(Place place, int rank) const noexcept;
 
-  std::byte* base() const noexcept;
-
   std::shared_ptr<SharedMemory> memory_;
   Mailboxes mailboxes_;
   int rank_;
   ShmLimits limits_;
+  Layout layout_;
+  std::byte* base_;  // where the layout begins
 };
 
 }  // namespace hvd

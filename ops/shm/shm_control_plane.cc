@@ -12,12 +12,8 @@ namespace {
 
 using FrameLength = std::uint64_t;
 
-Bytes make_frame(std::span<const std::byte> message) {
-  const FrameLength length = message.size();
-  Bytes frame(sizeof length + message.size());
-  std::memcpy(frame.data(), &length, sizeof length);
-  std::copy(message.begin(), message.end(), frame.begin() + sizeof length);
-  return frame;
+std::span<const std::byte> bytes_of(const FrameLength& length) {
+  return std::as_bytes(std::span(&length, 1));
 }
 
 }  // namespace
@@ -79,7 +75,14 @@ void ShmControlPlane::send(Rank to, std::span<const std::byte> message) {
     throw InternalError("rank " + std::to_string(to) + " has no mailbox on host " +
                         placement_.host_name(topology_.rank));
   }
-  peer->outbox.push_back(make_frame(message));
+  const FrameLength length = message.size();
+  if (peer->outbox.empty() && peer->to.room() >= sizeof length + message.size()) {
+    peer->to.write(bytes_of(length));
+    peer->to.write(message);
+    return show_mail(*peer);
+  }
+  Bytes& frame = peer->outbox.emplace_back(bytes_of(length).begin(), bytes_of(length).end());
+  frame.insert(frame.end(), message.begin(), message.end());
   flush(*peer);
 }
 
@@ -100,6 +103,7 @@ void ShmControlPlane::flush(Peer& peer) {
     peer.front_sent = 0;
   }
   if (wrote) show_mail(peer);
+  unsent_ = unsent_ || !peer.outbox.empty();
 }
 
 // A thread that is blocked polls until the peer has read it.
@@ -107,6 +111,7 @@ void ShmControlPlane::show_mail(Peer& peer) noexcept {
   if (defers_wake(peer.slot->bell) && blocked_threads() > 0) {
     peer.slot->bell.rings.fetch_add(1, std::memory_order_seq_cst);
     if (peer.rings_at == TimePoint::max()) peer.rings_at = Clock::now() + kWakeDelay;
+    owes_ring_ = true;
   } else {
     peer.rings_at = TimePoint::max();
     Doorbell(peer.slot->bell).ring();
@@ -114,29 +119,29 @@ void ShmControlPlane::show_mail(Peer& peer) noexcept {
 }
 
 void ShmControlPlane::ring_overdue() noexcept {
+  if (!std::exchange(owes_ring_, false)) return;
   for (Peer& peer : peers_) {
     if (peer.rings_at == TimePoint::max()) continue;
     const bool was_read = peer.to.readable() == 0;
-    if (!was_read && Clock::now() < peer.rings_at) continue;
+    if (!was_read && Clock::now() < peer.rings_at) {
+      owes_ring_ = true;
+      continue;
+    }
     peer.rings_at = TimePoint::max();
     if (!was_read) Doorbell(peer.slot->bell).ring();
   }
 }
 
 std::optional<Duration> ShmControlPlane::poll_interval() const {
-  const bool owes_a_ring = std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
-    return peer.rings_at != TimePoint::max();
-  });
-  return owes_a_ring ? std::optional(kWakeDelay) : std::nullopt;
+  return owes_ring_ ? std::optional(kWakeDelay) : std::nullopt;
 }
 
 bool ShmControlPlane::flush_all() {
-  bool empty = true;
+  if (!std::exchange(unsent_, false)) return true;
   for (Peer& peer : peers_) {
     if (!peer.outbox.empty()) flush(peer);
-    empty = empty && peer.outbox.empty();
   }
-  return empty;
+  return !unsent_;
 }
 
 std::optional<Message> ShmControlPlane::receive(Peer& peer) {
@@ -166,6 +171,9 @@ std::optional<Message> ShmControlPlane::receive(Peer& peer) {
 std::optional<Message> ShmControlPlane::poll() {
   flush_all();
   ring_overdue();
+  // Whoever writes, fails or leaves rings afterwards, and so does the thread that sees deaths.
+  const std::uint32_t rings = doorbell_.rings();
+  if (rings == looked_at_) return std::nullopt;
   Peer* lost = nullptr;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Peer& peer = peers_[(next_ + i) % peers_.size()];
@@ -179,7 +187,10 @@ std::optional<Message> ShmControlPlane::poll() {
     const bool died = peer.slot->state != RankState::kFailed;
     if (gone && !peer.reported && (lost == nullptr || died)) lost = &peer;
   }
-  if (lost == nullptr) return std::nullopt;
+  if (lost == nullptr) {
+    looked_at_ = rings;
+    return std::nullopt;
+  }
   if (lost->slot->state == RankState::kFailed && notice_deaths()) return poll();
   lost->reported = true;
   throw LostRankError(lost->rank, describe_loss(*lost));

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,7 +63,7 @@ class ShmControlPlane final : public ControlPlane {
   static bool is_gone(const Peer& peer) noexcept;
   void flush(Peer& peer);
   bool flush_all();
-  static void show_mail(Peer& peer) noexcept;
+  void show_mail(Peer& peer) noexcept;
   void ring_overdue() noexcept;
   std::optional<Message> receive(Peer& peer);
   bool notice_deaths();
@@ -73,6 +74,9 @@ class ShmControlPlane final : public ControlPlane {
   Doorbell doorbell_;
   std::deque<Peer> peers_;  // a deque: peers do not move
   std::size_t next_ = 0;    // whose mail is looked at first
+  std::optional<std::uint32_t> looked_at_;  // rings, before all mail was found to be read
+  bool unsent_ = false;                     // some outbox is not empty
+  bool owes_ring_ = false;                  // some Peer::rings_at is set
   Duration flush_limit_ = kFlushLimit;
   std::atomic<bool> aborted_{false};
   std::unique_ptr<PeerWatch> watch_;  // last: its thread uses the rest

@@ -47,22 +47,8 @@ bool ShmOperation::advance() {
 // True when the lane is this operation's.
 bool ShmOperation::open() {
   if (!host::all_reached(ready_)) return false;
-  if (sides_.empty()) {
-    const auto place = set_->place();
-    if (!place) return false;
-    const DataSegment& segment = set_->segment();
-    if (!segment.has_memory(*place)) {
-      throw UnsupportedError("there was no memory for this process set when it was added");
-    }
-    const std::size_t lane = number_ % segment.limits().lanes;
-    sides_.reserve(size());
-    for (std::size_t r = 0; r < size(); ++r) {
-      const Rank member = set_->world_rank(r);
-      sides_.push_back(
-          {&segment.progress(*place, member, lane),
-           {segment.chunk(*place, member, lane, 0), segment.chunk(*place, member, lane, 1)}});
-    }
-  }
+  if (sides_.empty()) sides_ = set_->lane_of(number_);
+  if (sides_.empty()) return false;
   return open_ || (open_ = all_read(0, [](std::size_t) { return true; }));
 }
 

@@ -78,12 +78,7 @@ class ShmOperation : public Operation {
   OperationStats stats_;
 
  private:
-  // A rank's part of the lane.
-  struct Side {
-    LaneProgress* progress;
-    std::byte* chunks[2];
-  };
-
+  using Side = ShmSet::Side;
   using Flag = std::atomic<std::uint64_t> LaneProgress::*;
 
   bool open();
@@ -108,7 +103,7 @@ class ShmOperation : public Operation {
   const std::uint64_t first_;  // what the flags say when no step is done
   Plan plan_;
   std::uint64_t early_ = 0;  // what `early` says of who has written already; 0: it does not
-  std::vector<Side> sides_;  // by rank, once the set has a place
+  std::span<const Side> sides_;  // by rank, once the set has a place
   bool open_ = false;        // the lane is this operation's
   Step written_ = 0;
   Step reduced_ = 0;

@@ -5,6 +5,8 @@
 #include <deque>
 #include <utility>
 
+#include "core/base/status.h"
+
 namespace hvd {
 namespace {
 
@@ -209,24 +211,39 @@ std::optional<ShmSet::Place> ShmSet::place() noexcept {
   return place_;
 }
 
+std::span<const ShmSet::Side> ShmSet::lane_of(std::uint64_t operation) {
+  const std::size_t lanes = segment().limits().lanes;
+  if (lanes_.empty()) {
+    if (!place()) return {};
+    if (!segment().has_memory(*place_)) {
+      throw UnsupportedError("there was no memory for this process set when it was added");
+    }
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      for (const Rank member : world_ranks()) {
+        lanes_.push_back({&segment().progress(*place_, member, lane),
+                          {segment().chunk(*place_, member, lane, 0),
+                           segment().chunk(*place_, member, lane, 1)}});
+      }
+    }
+  }
+  return std::span(lanes_).subspan(operation % lanes * size(), size());
+}
+
 void ShmSet::show_early(std::uint64_t submission, const host::ByteSequence& bytes) {
   if (!place() || !segment().has_memory(*place_)) return;
-  const std::size_t lane = next_operation_ % segment().limits().lanes;
+  const std::span<const Side> sides = lane_of(next_operation_);
   const std::uint64_t begin = flags_before(next_operation_, segment().limits());
-  for (std::size_t r = 0; r < size(); ++r) {
-    const LaneProgress& progress = segment().progress(*place_, world_rank(r), lane);
-    if (progress.read.load(std::memory_order_seq_cst) < begin) return;
+  for (const Side& each : sides) {
+    if (each.progress->read.load(std::memory_order_seq_cst) < begin) return;
   }
-  bytes.show_to(segment().chunk(*place_, segment().rank(), lane, 0), 0, bytes.bytes());
-  segment()
-      .progress(*place_, segment().rank(), lane)
-      .early.store(early_flag(next_operation_, submission), std::memory_order_seq_cst);
+  const Side& own = sides[rank()];
+  bytes.show_to(own.chunks[0], 0, bytes.bytes());
+  own.progress->early.store(early_flag(next_operation_, submission), std::memory_order_seq_cst);
 }
 
 void ShmSet::hide_early() noexcept {
-  if (!place() || !segment().has_memory(*place_)) return;
-  for (std::size_t lane = 0; lane < segment().limits().lanes; ++lane) {
-    segment().progress(*place_, segment().rank(), lane).early.store(0);
+  for (std::size_t at = rank(); at < lanes_.size(); at += size()) {
+    lanes_[at].progress->early.store(0);
   }
 }
 

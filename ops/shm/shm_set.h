@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/base/topology.h"
@@ -62,8 +63,14 @@ class ShmSet : public host::RankSet {
     shared_->settle_departures();
     return next_operation_++;
   }
-  // Empty until the set's lowest rank has made it.
-  std::optional<Place> place() noexcept;
+  // A rank's part of a lane.
+  struct Side {
+    LaneProgress* progress;
+    std::byte* chunks[2];
+  };
+  // By rank, the lane of that operation; empty until the set's lowest rank has made the set. Throws
+  // UnsupportedError if there was no memory for it.
+  std::span<const Side> lane_of(std::uint64_t operation);
   // Writes the one step of `submission`, in case that is the next operation, if its lane is free.
   void show_early(std::uint64_t submission, const host::ByteSequence& bytes);
   // Nobody reads any more what this rank has shown so.
@@ -77,9 +84,12 @@ class ShmSet : public host::RankSet {
  private:
   ShmSet(std::shared_ptr<ShmShared> shared, const std::shared_ptr<const ShmSet>& parent,
          std::uint32_t number, std::vector<Rank> members);
+  // Empty until the set's lowest rank has made it.
+  std::optional<Place> place() noexcept;
 
   const std::shared_ptr<ShmShared> shared_;
   std::optional<Place> place_;
+  std::vector<Side> lanes_;  // one after the other, once there is a place
   std::uint64_t next_operation_ = 0;
 };
 

@@ -100,6 +100,15 @@ class RecyclingAllocator {
   }
 };
 
+// A base of T, objects of which come and go like that.
+template <typename T>
+struct Recycled {
+  static void* operator new(std::size_t) { return RecyclingAllocator<T>().allocate(1); }
+  static void operator delete(void* memory) noexcept {
+    RecyclingAllocator<T>().deallocate(static_cast<T*>(memory), 1);
+  }
+};
+
 template <typename T, typename... Arguments>
 std::shared_ptr<T> make_recycled(Arguments&&... arguments) {
   return std::allocate_shared<T>(RecyclingAllocator<T>(), std::forward<Arguments>(arguments)...);

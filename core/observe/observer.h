@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/allocators.h"
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
 #include "core/base/dtype.h"
@@ -45,7 +46,7 @@ struct BatchInfo {
   CollectiveKind kind = CollectiveKind::kAllreduce;
   DType dtype = DType::kF32;
   std::size_t bytes = 0;  // of this rank's inputs, alignment gaps left out
-  std::vector<BatchMemberInfo> members;
+  std::vector<BatchMemberInfo, RecyclingAllocator<BatchMemberInfo>> members;
   // Of Operation::stats(); known once finished.
   std::size_t packed_bytes = 0;
   Duration packing = Duration::zero();

@@ -42,7 +42,7 @@ void check_rows(const Request& request, std::size_t row_bytes, const SetMembers&
 }
 
 // A slice for each tensor of an allreduce or a broadcast.
-void append_slices(const Submission& submission, std::uint64_t arena, std::vector<Slice>& slices) {
+void append_slices(const Submission& submission, std::uint64_t arena, Slices& slices) {
   for (std::size_t i = 0; i < submission.parts.size(); ++i) {
     const Part& part = submission.parts[i];
     Slice& slice = slices.emplace_back();
@@ -71,8 +71,8 @@ Outcome arena_outcome(const ArenaMemory& arena, std::uint64_t number) {
 
 }  // namespace
 
-std::vector<Slice> early_slices(const Submission& submission) {
-  std::vector<Slice> slices;
+Slices early_slices(const Submission& submission) {
+  Slices slices;
   append_slices(submission, 0, slices);
   slices.front().submission = key_of(submission);
   return slices;

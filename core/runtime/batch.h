@@ -30,13 +30,15 @@ class ScratchMemory {
 InFlightPtr identity_contribution(const Request& request, const SetMembers& set, Rank position,
                                   Collective& collective, ScratchMemory& scratch);
 
+using Slices = std::vector<Slice, RecyclingAllocator<Slice>>;
+
 // The slices of an allreduce that may be shown early.
-std::vector<Slice> early_slices(const Submission& submission);
+Slices early_slices(const Submission& submission);
 
 // One fused batch on its way through the Collective of its process set. Where sizes differ by rank
 // it takes two operations: the ranks exchange their row counts, then move the bytes into results
 // allocated here.
-class Batch {
+class Batch final : public Recycled<Batch> {
  public:
   // `members` in the order of the plan: the submissions, with identity contributions where
   // this rank has joined.
@@ -103,7 +105,7 @@ class Batch {
   std::vector<std::int64_t> all_;
   std::vector<Outcome> outcomes_;
   ArenaMemory arena_;
-  std::vector<Slice> slices_;
+  Slices slices_;
   std::vector<ScatterSlice> scatter_slices_;
   std::vector<GatherSlice> gather_slices_;
   std::vector<ExchangeSlice> exchange_slices_;

@@ -28,19 +28,17 @@ bool has_tensors(Kind kind) {
 
 void check_view(const Request& request, const char* which, const TensorView& view,
                 std::int64_t numel) {
-  const std::string name = which;
   if (view.dtype != request.dtype) {
-    refuse(request, "the request says " + std::string(name_of(request.dtype)) + ", its " + name +
-                        " is " + std::string(name_of(view.dtype)));
+    refuse(request, str_cat("the request says ", name_of(request.dtype), ", its ", which, " is ",
+                            name_of(view.dtype)));
   }
   if (view.numel != numel) {
-    refuse(request, "the request has " + std::to_string(numel) + " elements, its " + name + " " +
-                        std::to_string(view.numel));
+    refuse(request, str_cat("the request has ", numel, " elements, its ", which, " ", view.numel));
   }
   if (view.device.kind != request.device) {
-    refuse(request, "its " + name + " is on another kind of device than the request says");
+    refuse(request, str_cat("its ", which, " is on another kind of device than the request says"));
   }
-  if (view.data == nullptr && numel != 0) refuse(request, "its " + name + " has no memory");
+  if (view.data == nullptr && numel != 0) refuse(request, str_cat("its ", which, " has no memory"));
 }
 
 void check_overlap(const Request& request, const Part& part) {

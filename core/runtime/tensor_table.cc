@@ -19,8 +19,8 @@ void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handl
   std::pmr::vector<InFlightPtr> entries(&memory.resource);
   entries.reserve(submissions.size());
   for (std::size_t i = 0; i < submissions.size(); ++i) {
-    const auto& entry = entries.emplace_back(make_recycled<InFlight>(ownership_));
-    entry->submission = std::move(submissions[i]);
+    const auto& entry =
+        entries.emplace_back(make_recycled<InFlight>(ownership_, std::move(submissions[i])));
     handles[i] = Handle(std::shared_ptr<Completion>(entry, &entry->completion));
   }
 

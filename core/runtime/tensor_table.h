@@ -31,8 +31,8 @@ struct InFlight {
   InFlight* before_of_name = nullptr;
   Completion completion;
 
-  explicit InFlight(std::shared_ptr<LoopOwnership> ownership = nullptr)
-      : completion(std::move(ownership)) {}
+  explicit InFlight(std::shared_ptr<LoopOwnership> ownership = nullptr, Submission what = {})
+      : submission(std::move(what)), completion(std::move(ownership)) {}
   const std::string& name() const { return submission.request.name; }
 };
 

@@ -14,8 +14,7 @@ void ByteSequence::append(void* data, std::size_t bytes) {
 }
 
 // That of the byte; the last one for what is past the end.
-std::vector<ByteSequence::Region>::const_iterator ByteSequence::region_at(
-    std::size_t offset) const noexcept {
+ByteSequence::Regions::const_iterator ByteSequence::region_at(std::size_t offset) const noexcept {
   const auto after =
       std::upper_bound(regions_.begin(), regions_.end(), offset,
                        [](std::size_t at, const Region& each) { return at < each.begin; });

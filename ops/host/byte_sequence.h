@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/allocators.h"
 #include "core/ports/collective.h"
 
 namespace hvd::host {
@@ -32,11 +33,12 @@ class ByteSequence {
     std::size_t begin;  // of the region in the sequence
     std::size_t bytes;
   };
-  std::vector<Region>::const_iterator region_at(std::size_t offset) const noexcept;
+  using Regions = std::vector<Region, RecyclingAllocator<Region>>;
+  Regions::const_iterator region_at(std::size_t offset) const noexcept;
   template <typename Visit>
   void for_each(std::size_t offset, std::size_t count, Visit visit) const;
 
-  std::vector<Region> regions_;
+  Regions regions_;
   std::size_t bytes_ = 0;
 };
 

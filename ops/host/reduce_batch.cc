@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/allocators.h"
 #include "ops/host/byte_sequence.h"
 #include "ops/host/reduce.h"
 #include "ops/host/wire.h"
@@ -10,7 +11,7 @@
 namespace hvd::host {
 namespace {
 
-class PlainBatch final : public ReduceBatch {
+class PlainBatch final : public ReduceBatch, public Recycled<PlainBatch> {
  public:
   PlainBatch(std::span<const Slice> slices, const Reduction& reduction) : reduction_(reduction) {
     if (!slices.empty()) dtype_ = slices.front().input.dtype;

@@ -35,6 +35,7 @@ ShmControlPlane::ShmControlPlane(Placement placement, std::shared_ptr<SharedMemo
     peer.from = mailboxes_.ring(local, topology_.local_rank);
     watched.push_back(peer.process);
   }
+  next_ = peers_.begin();
   watch_ = std::make_unique<PeerWatch>(watched, [this](std::size_t i) {
     peers_[i].ended.store(true, std::memory_order_release);
     doorbell_.ring();
@@ -175,14 +176,12 @@ std::optional<Message> ShmControlPlane::poll() {
   const std::uint32_t rings = doorbell_.rings();
   if (rings == looked_at_) return std::nullopt;
   Peer* lost = nullptr;
-  for (std::size_t i = 0; i < peers_.size(); ++i) {
-    Peer& peer = peers_[(next_ + i) % peers_.size()];
+  for (std::size_t left = peers_.size(); left > 0; --left) {
+    Peer& peer = *next_;
+    if (++next_ == peers_.end()) next_ = peers_.begin();
     // Before looking for mail: what a peer sent before it was gone is here then.
     const bool gone = is_gone(peer);
-    if (auto message = receive(peer)) {
-      next_ = (next_ + i + 1) % peers_.size();
-      return message;
-    }
+    if (auto message = receive(peer)) return message;
     // A death comes before the failures it caused.
     const bool died = peer.slot->state != RankState::kFailed;
     if (gone && !peer.reported && (lost == nullptr || died)) lost = &peer;

@@ -72,8 +72,8 @@ class ShmControlPlane final : public ControlPlane {
   Mailboxes mailboxes_;
   RankSlot* slot_;
   Doorbell doorbell_;
-  std::deque<Peer> peers_;  // a deque: peers do not move
-  std::size_t next_ = 0;    // whose mail is looked at first
+  std::deque<Peer> peers_;                  // a deque: peers do not move
+  std::deque<Peer>::iterator next_;         // whose mail is looked at first
   std::optional<std::uint32_t> looked_at_;  // rings, before all mail was found to be read
   bool unsent_ = false;                     // some outbox is not empty
   bool owes_ring_ = false;                  // some Peer::rings_at is set

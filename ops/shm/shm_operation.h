@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/allocators.h"
 #include "core/ports/collective.h"
 #include "ops/host/byte_sequence.h"
 #include "ops/host/host_memory.h"
@@ -102,9 +103,9 @@ class ShmOperation : public Operation {
   const std::uint64_t number_;
   const std::uint64_t first_;  // what the flags say when no step is done
   Plan plan_;
-  std::uint64_t early_ = 0;  // what `early` says of who has written already; 0: it does not
+  std::uint64_t early_ = 0;      // what `early` says of who has written already; 0: it does not
   std::span<const Side> sides_;  // by rank, once the set has a place
-  bool open_ = false;        // the lane is this operation's
+  bool open_ = false;            // the lane is this operation's
   Step written_ = 0;
   Step reduced_ = 0;
   Step read_ = 0;
@@ -151,7 +152,7 @@ class ShmExchange final : public ShmOperation {
 };
 
 // See ShmCollective. Requires: slices of one dtype, and not Adasum.
-class ShmAllReduce final : public ShmOperation {
+class ShmAllReduce final : public ShmOperation, public Recycled<ShmAllReduce> {
  public:
   ShmAllReduce(std::shared_ptr<ShmSet> set, std::vector<Fence> ready, std::span<const Slice> slices,
                const Reduction& reduction);

@@ -77,11 +77,6 @@ void merge(Variants& into, const Variant& variant) {
   same->lowest = std::min(same->lowest, variant.lowest);
 }
 
-bool Announcement::empty() const {
-  return slots.empty() && names.empty() && leaving.empty() && joined.empty() && finished.empty() &&
-         absences.empty() && rank_statuses.empty();
-}
-
 void Announcement::clear() {
   slots.clear();
   names.clear();

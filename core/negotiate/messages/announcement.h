@@ -85,7 +85,10 @@ struct Announcement {
   std::vector<MissingRanks> absences;
   std::vector<RankStatus> rank_statuses;
 
-  bool empty() const;
+  bool empty() const {
+    return slots.empty() && names.empty() && leaving.empty() && joined.empty() &&
+           finished.empty() && absences.empty() && rank_statuses.empty();
+  }
   // Keeps the storage.
   void clear();
 

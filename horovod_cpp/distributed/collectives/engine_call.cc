@@ -199,8 +199,7 @@ class Numbering {
   std::uint64_t number_ = 0;
 };
 
-Request request_of(const CallSpec& spec) {
-  Request request;
+void fill_in(Request& request, const CallSpec& spec) {
   request.name = full_name(spec);
   request.kind = spec.kind;
   request.set = spec.set.id();
@@ -211,20 +210,16 @@ Request request_of(const CallSpec& spec) {
   request.automatic_name = spec.automatic_name;
   request.joins_average = spec.joins_average;
   request.flagged = spec.flagged;
-  return request;
 }
 
 // The group of the tensors of one dtype and kind of device, after `others` groups.
-Submission group_of(const CallSpec& spec, const Tensor& tensor, std::size_t others) {
-  Submission submission;
-  submission.request = request_of(spec);
-  Request& request = submission.request;
+void begin_group(Request& request, const CallSpec& spec, const Tensor& tensor, std::size_t others) {
+  fill_in(request, spec);
   if (others > 0) request.name += "." + std::string(name_of(tensor.dtype()));
   if (others > 0 && tensor.device().kind == DeviceKind::kCuda) request.name += ".cuda";
   request.dtype = tensor.dtype();
   request.device = tensor.device().kind;
   request.wire = wire_of(spec, tensor.dtype());
-  return submission;
 }
 
 Part part_of(CallTensor& tensor, WireFormat wire, std::size_t number) {
@@ -253,7 +248,8 @@ void add_to_group(const CallSpec& spec, CallTensor& tensor, std::size_t number,
     return each.request.dtype == dtype && each.request.device == tensor.device.kind;
   });
   if (group == submissions.end()) {
-    submissions.push_back(group_of(spec, tensor.input, submissions.size()));
+    const std::size_t others = submissions.size();
+    begin_group(submissions.emplace_back().request, spec, tensor.input, others);
     group = submissions.end() - 1;
   }
   tensor.handle = static_cast<std::size_t>(group - submissions.begin());
@@ -302,9 +298,9 @@ std::string full_name(const CallSpec& spec) {
   const std::string_view kind = name_of(spec.kind);
   const std::string_view name = spec.name.empty() ? "noname" : std::string_view(spec.name);
   std::string full;
-  full.reserve(16 + kind.size() + name.size());
   if (set != kWorldSet) full.append("set").append(std::to_string(set)).append(".");
   if (name.starts_with('/')) return full.append(name.substr(1));
+  full.reserve(full.size() + kind.size() + 1 + name.size());  // which may need no allocation
   return full.append(kind).append(".").append(name);
 }
 
@@ -371,7 +367,7 @@ std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
                                                     std::vector<std::int32_t> numbers) {
   Numbering numbering(spec);
   Submission submission;
-  submission.request = request_of(spec);
+  fill_in(submission.request, spec);
   submission.request.numbers = std::move(numbers);
   std::vector<Handle> handles;
   handles.push_back(spec.set.world()->runtime().submit(std::move(submission)));

@@ -1,25 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
-#include <memory_resource>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace hvd {
-
-// Memory for containers that are small nearly always and gone when the function returns: what fits
-// into `kBytes` costs no allocation, the rest comes from the heap.
-template <std::size_t kBytes>
-struct StackMemory {
-  StackMemory() = default;
-  StackMemory(const StackMemory&) = delete;
-  StackMemory& operator=(const StackMemory&) = delete;
-
-  alignas(std::max_align_t) std::array<std::byte, kBytes> bytes;
-  std::pmr::monotonic_buffer_resource resource{bytes.data(), kBytes};
-};
 
 // Blocks of one size that this thread freed and will allocate again: at most as many as it
 // allocated, so that a thread which only frees what others made hoards nothing.
@@ -99,6 +86,10 @@ class RecyclingAllocator {
     return number == 1;
   }
 };
+
+// Has one element nearly always.
+template <typename T>
+using RecycledVector = std::vector<T, RecyclingAllocator<T>>;
 
 // A base of T, objects of which come and go like that.
 template <typename T>

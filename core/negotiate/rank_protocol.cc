@@ -168,6 +168,8 @@ void RankProtocol::apply() {
 }
 
 std::optional<OutgoingMessage> RankProtocol::next_message() {
+  auto message = messages_.next();
+  if (message) return message;
   flush();
   return messages_.next();
 }

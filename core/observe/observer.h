@@ -46,7 +46,7 @@ struct BatchInfo {
   CollectiveKind kind = CollectiveKind::kAllreduce;
   DType dtype = DType::kF32;
   std::size_t bytes = 0;  // of this rank's inputs, alignment gaps left out
-  std::vector<BatchMemberInfo, RecyclingAllocator<BatchMemberInfo>> members;
+  RecycledVector<BatchMemberInfo> members;
   // Of Operation::stats(); known once finished.
   std::size_t packed_bytes = 0;
   Duration packing = Duration::zero();

@@ -30,7 +30,7 @@ class ScratchMemory {
 InFlightPtr identity_contribution(const Request& request, const SetMembers& set, Rank position,
                                   Collective& collective, ScratchMemory& scratch);
 
-using Slices = std::vector<Slice, RecyclingAllocator<Slice>>;
+using Slices = RecycledVector<Slice>;
 
 // The slices of an allreduce that may be shown early.
 Slices early_slices(const Submission& submission);

@@ -36,7 +36,7 @@ struct Part {
   std::size_t number = 0;                 // in the call, which may be several submissions
 };
 
-using Parts = std::vector<Part, RecyclingAllocator<Part>>;
+using Parts = RecycledVector<Part>;
 
 // One collective call of one rank: a tensor, or a group of them. Memory is kept alive by the leases
 // until the handle is done; their owners are let go by the thread that waits for the handle (by the

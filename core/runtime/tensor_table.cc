@@ -15,8 +15,7 @@ Status not_submitted(const std::string& name, const Status& why) {
 }
 
 void TensorTable::add(std::span<Submission> submissions, std::span<Handle> handles) {
-  StackMemory<256> memory;
-  std::pmr::vector<InFlightPtr> entries(&memory.resource);
+  RecycledVector<InFlightPtr> entries;
   entries.reserve(submissions.size());
   for (std::size_t i = 0; i < submissions.size(); ++i) {
     const auto& entry =

@@ -33,7 +33,7 @@ class ByteSequence {
     std::size_t begin;  // of the region in the sequence
     std::size_t bytes;
   };
-  using Regions = std::vector<Region, RecyclingAllocator<Region>>;
+  using Regions = RecycledVector<Region>;
   Regions::const_iterator region_at(std::size_t offset) const noexcept;
   template <typename Visit>
   void for_each(std::size_t offset, std::size_t count, Visit visit) const;

@@ -11,11 +11,6 @@ std::size_t ByteRing::room() const noexcept {
   return capacity_ - static_cast<std::size_t>(used);
 }
 
-std::size_t ByteRing::readable() const noexcept {
-  return static_cast<std::size_t>(state_->written.load(std::memory_order_acquire) -
-                                  state_->taken.load(std::memory_order_relaxed));
-}
-
 std::size_t ByteRing::write(std::span<const std::byte> bytes) noexcept {
   std::size_t done = write_some(bytes);
   if (done < bytes.size()) {

@@ -31,7 +31,10 @@ class ByteRing {
 
   // -- the reader's side
 
-  std::size_t readable() const noexcept;
+  std::size_t readable() const noexcept {
+    return static_cast<std::size_t>(state_->written.load(std::memory_order_acquire) -
+                                    state_->taken.load(std::memory_order_relaxed));
+  }
   // Copies out.size() bytes; requires readable() >= out.size(). True when the writer waits for the
   // room this made and must be rung.
   bool read(std::span<std::byte> out) noexcept;

@@ -181,7 +181,9 @@ std::optional<Message> ShmControlPlane::poll() {
     if (++next_ == peers_.end()) next_ = peers_.begin();
     // Before looking for mail: what a peer sent before it was gone is here then.
     const bool gone = is_gone(peer);
-    if (auto message = receive(peer)) return message;
+    if (peer.from.readable() > 0) {
+      if (auto message = receive(peer)) return message;
+    }
     // A death comes before the failures it caused.
     const bool died = peer.slot->state != RankState::kFailed;
     if (gone && !peer.reported && (lost == nullptr || died)) lost = &peer;

@@ -99,7 +99,7 @@ int answer(TableQuery query, World& world, std::uint32_t process_set) {
 std::vector<Tensor> outputs_of(CollectiveKind kind, const CallResult& result) {
   if (kind == CollectiveKind::kJoin)
     return {Tensor::scalar(static_cast<double>(result.number), DType::kI32)};
-  std::vector<Tensor> outputs = result.tensors;
+  std::vector<Tensor> outputs(result.tensors.begin(), result.tensors.end());
   if (kind == CollectiveKind::kAlltoall) {
     outputs.push_back(
         Tensor::empty({static_cast<std::int64_t>(result.rows_of.size())}, DType::kI64));

@@ -44,7 +44,7 @@ struct ArenaPlace {
   friend bool operator==(const ArenaPlace&, const ArenaPlace&) = default;
 };
 
-using Shapes = std::vector<Shape, RecyclingAllocator<Shape>>;
+using Shapes = RecycledVector<Shape>;
 
 // What must be equal on all ranks for a name to run: compared, merged and cached. What may differ
 // by rank (first dimensions, splits) is exchanged in the data plane when the step runs.

@@ -109,7 +109,7 @@ class RoundsCall final : public CallInFlight {
   // Waits for the round; starts the next one, or ends the call.
   void finish_round() {
     try {
-      const std::vector<Tensor> reduced = round_call_->result({}).tensors;
+      const auto reduced = round_call_->result({}).tensors;
       if (round_ == 0) flagged_ = round_call_->flagged();
       const std::vector<std::size_t> counts = std::exchange(counts_, {});
       ++round_;

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/allocators.h"
 #include "core/base/clock.h"
 #include "core/runtime/callback_queue.h"
 #include "core/runtime/handle.h"
@@ -17,7 +18,7 @@ namespace hvd {
 
 // What a collective call gave, whatever its kind.
 struct CallResult {
-  std::vector<Tensor> tensors = {};
+  RecycledVector<Tensor> tensors = {};
   // Rows of the first tensor that came from each rank of the set: allgather, alltoall, gather,
   // scatter.
   std::vector<std::int64_t> rows_of = {};
@@ -61,7 +62,7 @@ T take_result(const CallResult& result) {
   if constexpr (std::is_same_v<T, Tensor>) {
     return result.tensors.empty() ? Tensor() : result.tensors.front();
   } else if constexpr (std::is_same_v<T, std::vector<Tensor>>) {
-    return result.tensors;
+    return {result.tensors.begin(), result.tensors.end()};
   } else if constexpr (std::is_same_v<T, AlltoallResult>) {
     return {result.tensors.front(), result.rows_of};
   } else if constexpr (std::is_same_v<T, int>) {

@@ -68,8 +68,7 @@ std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
                                              std::span<const Tensor> outputs,
                                              std::shared_ptr<const CallLabels> labels = nullptr) {
   const auto compressor = options.compression.compressor();
-  StackMemory<256> memory;
-  std::pmr::vector<CallTensor> items(&memory.resource);
+  RecycledVector<CallTensor> items;
   items.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     CallTensor& item = items.emplace_back();

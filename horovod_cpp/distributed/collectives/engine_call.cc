@@ -240,7 +240,7 @@ Part part_of(CallTensor& tensor, WireFormat wire, std::size_t number) {
 
 // Puts the tensor, the call's so-manyth, into the submission of its dtype and kind of device.
 void add_to_group(const CallSpec& spec, CallTensor& tensor, std::size_t number,
-                  std::pmr::vector<Submission>& submissions) {
+                  RecycledVector<Submission>& submissions) {
   const DType dtype = tensor.input.dtype();
   tensor.device = tensor.input.device();
   tensor.stream = tensor.input.stream();
@@ -337,8 +337,7 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
   }
   warn_of_truncation(spec, tensors.front().input.dtype());
   Numbering numbering(spec);
-  StackMemory<1024> memory;
-  std::pmr::vector<Submission> submissions(&memory.resource);
+  RecycledVector<Submission> submissions;
   const std::shared_ptr<World> world = spec.set.world();
   ReadyPoint ready(*world);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -346,7 +345,7 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
     ready.add(tensors[i].output);
     add_to_group(spec, tensors[i], i, submissions);
   }
-  std::pmr::vector<Handle> handles(submissions.size(), &memory.resource);
+  RecycledVector<Handle> handles(submissions.size());
   const bool labelled = spec.labels != nullptr && spec.labels->names.size() == tensors.size();
   const std::uint64_t call = labelled ? ++spec.labels->calls : 0;
   for (Submission& submission : submissions) {

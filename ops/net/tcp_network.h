@@ -184,7 +184,8 @@ class TcpNetwork {
   void read(Id id, int times);  // or until there is nothing to read
   void take(Link& link, std::span<const std::byte> bytes);
   void take_handshake(Link& link, std::span<const std::byte> bytes);
-  bool expects(const Target& from) const;  // a connection of it
+  // A connection of it, or one that it began before it left.
+  bool expects(const Target& from, bool left_too = false) const;
   void take_frame(Id id, TcpFrameKind kind, Bytes body);
   // Says to all who are connected that this rank runs; loses those who no longer say so.
   void heartbeat(TimePoint now);

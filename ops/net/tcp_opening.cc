@@ -91,10 +91,10 @@ void TcpNetwork::connecting_ended(Link& link) {
   flush(link);
 }
 
-bool TcpNetwork::expects(const Target& from) const {
+bool TcpNetwork::expects(const Target& from, bool left_too) const {
   if (from.rank < 0 || from.rank >= placement_.size() || from.rank == placement_.rank) return false;
   const Peer& other = peer(from.rank);
-  return !accepted_.contains(from) && !other.lost && !other.left;
+  return !accepted_.contains(from) && !other.lost && (left_too || !other.left);
 }
 
 void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
@@ -119,7 +119,9 @@ void TcpNetwork::come_up(Link& link) {
   const bool incoming = link.stage == Stage::kUnauthenticated;
   if (incoming) {
     const Target target{link.handshake->from(), link.handshake->service()};
-    if (!expects(target)) return close(link.id);  // it came twice at once
+    // Since this one was welcomed its rank may have come twice, or have sent all over it and left.
+    const bool is_data = target.service == HandshakeService::kData;
+    if (!expects(target, is_data)) return close(link.id);
     accepted_.insert(target);
     link.target = target;
   }

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -207,6 +208,30 @@ def test_nonsense_is_refused_at_its_first_bytes():
     theirs.sendall(struct.pack("<Q", 512 << 20) + b"nonsense")
     with pytest.raises(wire.BrokenMessage, match="does not begin as one"):
         wire.Channel(ours).receive()
+
+
+class Signals:
+    """Raises a signal where it is unpickled."""
+
+    def __reduce__(self):
+        return signal.raise_signal, (signal.SIGUSR1,)
+
+
+@pytest.mark.parametrize("error", [ValueError, TimeoutError])
+def test_what_a_signal_handler_raises_is_not_taken_for_a_malformed_message_or_a_lost_rank(error):
+    def raise_mine(number, frame):
+        raise error("mine")
+
+    ours, theirs = socket.socketpair()
+    before = signal.signal(signal.SIGUSR1, raise_mine)
+    with ours, theirs:
+        wire.Channel(theirs).send(Signals())
+        ours.setblocking(False)
+        try:
+            with pytest.raises(error, match="mine"):
+                EventLoop.receive(wire.Channel(ours), None, lambda lost: pytest.fail(str(lost)))
+        finally:
+            signal.signal(signal.SIGUSR1, before)
 
 
 def test_memory_grows_with_what_arrives_and_not_with_the_length_given():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from horovod_cpp.cluster.listener import Listener
-from horovod_cpp.cluster.wire import Channel
+from horovod_cpp.cluster.wire import Channel, raised_here
 
 _LONGEST_WAIT = 3600.0  # seconds; the system takes no more than some weeks
 
@@ -83,6 +83,8 @@ class EventLoop:
             try:
                 message = next(messages, None)
             except (EOFError, OSError) as error:
+                if not raised_here(error):
+                    raise
                 return lost(error)
             if message is None:
                 return

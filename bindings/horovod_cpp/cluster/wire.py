@@ -56,6 +56,14 @@ class BrokenMessage(ConnectionError):
     """What came is none of our messages: something else writes into the connection."""
 
 
+def raised_here(error: Exception) -> bool:
+    """Whether it is not a signal handler's, which may come between any two steps."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_filename == __file__
+
+
 class Keys(NamedTuple):
     """Of the messages in the two directions."""
 
@@ -168,6 +176,8 @@ class Channel:
         try:
             return True, pickle.loads(content)
         except Exception as error:
+            if not raised_here(error):
+                raise
             raise BrokenMessage(
                 f"sent a malformed message ({type(error).__name__}: {error})") from None
 

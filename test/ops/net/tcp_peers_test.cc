@@ -210,6 +210,26 @@ TEST_F(TcpPeers, ARankThatLeavesBeforeTensorsReachItIsMissedAfterWhatOthersSayOf
   EXPECT_TRUE(test::first_good(reason_comes_first, std::identity()));
 }
 
+TEST_F(TcpPeers, WhatARankSentBeforeItLeftArrivesThoughItIsHeardToLeaveFirst) {
+  RawSocket says = impersonate(2);
+  RawSocket sends(port());
+  Handshake handshake = caller(2, 0, world_.key, HandshakeService::kData);
+  sends.write(handshake.take_output());
+  handshake.take(sends.read(kWelcomeBytes));
+  says.write(make_frame(TcpFrameKind::kGoodbye, {}));
+  EXPECT_TRUE(says.is_closed());
+  sends.write(handshake.take_output());
+  const TimePoint deadline = Clock::now() + seconds(10);
+  std::deque<TcpNetwork::Data> data;
+  while (data.empty() && Clock::now() < deadline) {
+    EXPECT_FALSE(zero_->poll());
+    data = zero_->take_data();
+  }
+  ASSERT_EQ(data.size(), 1u);
+  EXPECT_EQ(data.front().peer, 2);
+  EXPECT_TRUE(data.front().incoming && data.front().socket);
+}
+
 TEST_F(TcpPeers, ARankThatBreaksOffInsideAFrameIsLost) {
   RawSocket rank = impersonate(2);
   Bytes frame = make_frame(TcpFrameKind::kMessage, Bytes(100));

@@ -61,7 +61,7 @@ class Handshake {
   // services; a function so that it is asked before the caller is welcomed.
   using Admits = std::function<bool(std::int32_t from, HandshakeService service)>;
 
-  // `key` may have any length; only what is derived of it is kept. Both throw InternalError if the
+  // `key` may have any length; only what is derived from it is kept. Both throw InternalError if the
   // system has no random numbers.
   static Handshake caller(std::span<const std::byte> key, const Terms& terms, std::int32_t from);
   static Handshake listener(std::span<const std::byte> key, const Terms& terms, Admits admits);
@@ -116,7 +116,7 @@ class Handshake {
 
   Terms terms_;
   Admits admits_;
-  Sha256Digest job_;  // of the job key: key_e of any epoch is derived of it
+  Sha256Digest job_;  // of the job key: key_e of any epoch is derived from it
   Sha256Digest key_;  // of this epoch
   State state_ = State::kGoing;
   Fault fault_ = Fault::kNone;

@@ -40,7 +40,7 @@ def parse():
     parser.add_argument("--data", help="folder with MNIST's IDX files, or with their test set alone; "
                         "without it images that are made up")
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=32, help="examples a step and rank")
+    parser.add_argument("--batch-size", type=int, default=32, help="examples per step and rank")
     parser.add_argument("--lr", type=float, default=0.05, help="for one rank")
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=42)

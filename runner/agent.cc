@@ -66,7 +66,7 @@ std::string read_address(const AgentCall& call) {
   for (char c = 0; line.size() < (1 << 16); line += c) {
     if (!wait_until_ready(STDIN_FILENO, POLLIN, call.give_up, call.endings)) {
       throw PeerLostError(described(call) +
-                          ": hvdrun's address did not come on standard input; what starts agents "
+                          ": hvdrun's address did not arrive on standard input; what starts agents "
                           "(--launcher) has to pass it on");
     }
     if (::read(STDIN_FILENO, &c, 1) != 1 || c == '\n') break;
@@ -215,7 +215,7 @@ void Agent::obey(const Message& message) {
     case MessageType::kClockQuestion:
       return hvdrun_.say(ClockAnswer{read<ClockQuestion>(message).asked, Clock::now()});
     default:
-      ByteReader::malformed("hvdrun does not say that");
+      ByteReader::malformed("hvdrun does not send such a message");
   }
 }
 

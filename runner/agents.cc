@@ -199,7 +199,7 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
       return;
     }
     default:
-      ByteReader::malformed("agents do not say that");
+      ByteReader::malformed("agents do not send such a message");
   }
 }
 

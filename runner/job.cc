@@ -286,7 +286,7 @@ int Job::verdict() {
   if (!roots_.failures().empty()) return report_start_failure();
   const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, 0);
   say("hvdrun: " + starter + " ended, but only " + std::to_string(ends_.size()) + " of " +
-      std::to_string(agents_.ranks()) + " ranks said how they ended\n");
+      std::to_string(agents_.ranks()) + " ranks reported how they ended\n");
   return 1;
 }
 

@@ -44,7 +44,7 @@ void check_private(const UniqueFd& folder, const std::string& path) {
   struct stat status {};
   if (fstat(folder.get(), &status) != 0) refuse(path);
   if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    refuse_place(path, "it belongs to somebody else, or others may write to it");
+    refuse_place(path, "it belongs to another user, or others may write to it");
   }
 }
 

@@ -20,7 +20,7 @@ inline constexpr std::size_t kLongestSocketName = sizeof(sockaddr_un::sun_path) 
 UniqueFd listen_locally(const std::string& name);
 // The next connection; empty with errno set if there is none, or another user made it (EPERM).
 UniqueFd accept_locally(const UniqueFd& listener);
-// Empty, and `why` says why, when nobody listens there (yet). Throws PeerLostError if another user
+// Empty, and `why` says why, when nothing listens there (yet). Throws PeerLostError if another user
 // does.
 UniqueFd connect_locally(const std::string& name, std::string& why);
 

@@ -123,7 +123,7 @@ struct RendezvousSockets {
 // Rank 0's end: it listens, collects what the others say and answers all of them. What is wrong
 // with a rank of this job (it died; and if the job has a key, so that it is of this job for sure,
 // its number is taken or out of range, or its world has another size) ends the gathering on every
-// rank at once, and for a moment on those that come then. Unauthenticated peers are sent away and
+// rank at once, and for a moment on those that come then. Unauthenticated peers are turned away and
 // do not matter; nor do, without a key, those that do not fit: they may be of another job of this
 // user.
 class RendezvousServer final : public Rendezvous {
@@ -176,7 +176,7 @@ class RendezvousServer final : public Rendezvous {
   std::list<Client> clients_;
   Status failure_;                              // of the gathering, for ranks that come after it
   int late_ = 0;                                // ranks that have not heard of it
-  std::string refused_;                         // why the last one was sent away
+  std::string refused_;                         // why the last one was turned away
   bool warned_ = false;                         // of one that does not fit
   WaitReport report_;                           // of the gathering that goes on
   const std::unique_ptr<RendezvousFile> file_;  // last: it goes before the sockets that it names

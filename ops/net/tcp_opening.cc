@@ -103,7 +103,7 @@ void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
   if (link.handshake->state() == Handshake::State::kFailed) {
     std::string ignored;  // what it still has to say fits a socket that nothing was written to
     write_some(link.socket.get(), link.handshake->take_output(), ignored);
-    return broken(id, "who answers there " + link.handshake->why());
+    return broken(id, "the listener there " + link.handshake->why());
   }
   if (link.handshake->state() == Handshake::State::kGoing) {
     Bytes answer = link.handshake->take_output();

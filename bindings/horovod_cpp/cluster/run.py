@@ -56,7 +56,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         verbose: print the command that starts the ranks, and what that says itself.
         use_mpi, use_gloo: start the ranks with mpirun, or without; default: without, unless
             HOROVOD_CONTROLLER is "mpi" or there are ``mpi_args``.
-        mpi_args: further words for mpirun.
+        mpi_args: further arguments for mpirun.
         network_interfaces: those that MPI and the engine use, "eth0,ib0" or a list; also
             ``network_interface``.
         ssh_port, ssh_identity_file: for the other machines.

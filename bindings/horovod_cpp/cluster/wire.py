@@ -36,7 +36,7 @@ _CHUNK = 1 << 18
 _READS = 1000  # of receive_ready(): an end, however fast the other end writes
 _MESSAGE_LIMIT = 60.0  # seconds without a byte in the middle of a message
 _CONNECT_TIMEOUT = 10.0  # seconds a worker tries one address, and waits there to be admitted
-_RETRY = 0.1  # seconds until it tries once more, where it was sent away unheard
+_RETRY = 0.1  # seconds until it tries once more, where it was turned away unheard
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a host that lost power
 
 CALLER_KNOWS = b"horovod_cpp wire 2, tag: the caller knows the key"

@@ -80,7 +80,7 @@ def _server() -> Finding:
             connection.settimeout(_SSH_SECONDS)
             banner = connection.recv(100).decode(errors="replace").strip()
     except OSError as error:
-        return ok("server", f"not needed on one machine; nobody answers on port 22 here ({error})")
+        return ok("server", f"not needed on one machine; nothing answers on port 22 here ({error})")
     return ok("server", banner)
 
 

@@ -71,7 +71,7 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
         num_groups: Horovod's older way to give a number for ``groups``.
         groups: gradients that are reduced together: a number of groups, or lists of variables.
         process_set: the ranks to reduce over; a rank outside trains on its own.
-        backward_passes_per_step: updates take place after so many steps, whose gradients are summed
+        backward_passes_per_step: updates happen after this many steps, whose gradients are summed
             in Keras 3 in the accumulators of its ``gradient_accumulation_steps``, and not of an
             optimizer that is built.
         average_aggregated_gradients: divide that sum by the number of steps.

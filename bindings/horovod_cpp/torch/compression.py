@@ -104,7 +104,7 @@ def methods(compression: Any) -> Any:
     """
     if isinstance(compression, _native.Compression):
         raise _native.InvalidArgumentError(
-            f"{compression} goes with an allreduce by Average or Sum")
+            f"{compression} works with an allreduce by Average or Sum")
     return compression
 
 

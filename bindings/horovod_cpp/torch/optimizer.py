@@ -192,7 +192,7 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
         """Each bucket's parameters as soon as they are reduced, then those of which the reducer
         does not hear."""
         if closure is not None:
-            _refuse("overlap_step updates parameters before all gradients are there, and a closure "
+            _refuse("overlap_step updates parameters before all gradients have come, and a closure "
                     "asks for all of them; give one of the two")
         groups, stepped = self.param_groups, set[int]()
 

@@ -38,7 +38,7 @@ std::string collective_doc(const std::string& what, bool several, bool in_place)
         None numbers the call: then all ranks must make their unnamed calls of one kind in one
         order.)"});
   doc.add(ArgText{
-      "process_set: the ranks among which the call runs; all of them make it, and nobody else."});
+      "process_set: the ranks among which the call runs; all of them make it, and no others."});
   if (in_place) {
     doc.add(several
                 ? Returns{"``tensors``, of unchanged shapes; the async form a handle for poll() "

@@ -155,7 +155,7 @@ PythonProcessSet::PythonProcessSet(std::vector<int> ranks) : ranks_(std::move(ra
   if (ranks_.empty()) throw InvalidArgumentError("ProcessSet: no ranks");
   const auto twice = std::adjacent_find(ranks_.begin(), ranks_.end());
   if (twice != ranks_.end()) {
-    throw InvalidArgumentError("ProcessSet: rank " + std::to_string(*twice) + " is there twice");
+    throw InvalidArgumentError("ProcessSet: rank " + std::to_string(*twice) + " appears twice");
   }
 }
 

@@ -29,7 +29,7 @@ constexpr Duration kCauseEnds = std::chrono::seconds(10);
 constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
 // Who was taken for lost may still have the output of what started it open.
 constexpr Duration kLauncherQuiet = std::chrono::milliseconds(500);
-constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
+constexpr Duration kAgentGrace = std::chrono::seconds(7);  // agents may outlive mpirun that long
 // Of a reader that does not read, when the job was asked to end.
 constexpr Duration kReaderReads = std::chrono::seconds(2);
 
@@ -59,7 +59,7 @@ class Job : Supervisor {
   }
   void check_reader();
   int conclude();
-  int verdict();
+  int exit_code();
   int report_start_failure();
 
   StdinPump stdin_;
@@ -129,7 +129,7 @@ bool Job::finished() const {
   const bool silent = std::none_of(starter_output_.begin(), starter_output_.end(),
                                    [](const UniqueFd& fd) { return static_cast<bool>(fd); });
   return (silent && agents_.none()) ||
-         roots_.ended_for(Clock::now()) >= (agents_.none() ? kLauncherQuiet : kLastWords);
+         roots_.ended_for(Clock::now()) >= (agents_.none() ? kLauncherQuiet : kAgentGrace);
 }
 
 void Job::turn() {
@@ -261,14 +261,14 @@ int Job::conclude() {
   tracebacks_.finish();
   printer_.finish();
   check_reader();
-  const int code = verdict();
+  const int code = exit_code();
   writer_.drain(watch_stop_signals().get(),
                 caught_signal_ != 0 ? std::optional(kReaderReads) : std::nullopt);
   if (!writer_.trouble().empty()) say("hvdrun: " + writer_.trouble() + "\n");
   return code == 0 && !writer_.trouble().empty() ? 1 : code;
 }
 
-int Job::verdict() {
+int Job::exit_code() {
   if (const RankEnd* first = first_failure(ends_)) {
     const auto lines = printer_.last_lines(first->rank);
     say(failure_report(ends_, options_.np, options_.command[0],

@@ -169,7 +169,7 @@ std::optional<Message> ShmControlPlane::poll() {
   Peer* lost = nullptr;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     Peer& peer = peers_[(next_ + i) % peers_.size()];
-    // Before looking for mail: what a peer sent before it was gone is here then.
+    // Before looking for messages: what a peer sent before it was gone is here then.
     const bool gone = is_gone(peer);
     if (auto message = receive(peer)) {
       next_ = (next_ + i + 1) % peers_.size();

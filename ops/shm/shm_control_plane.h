@@ -72,7 +72,7 @@ class ShmControlPlane final : public ControlPlane {
   RankSlot* slot_;
   Doorbell doorbell_;
   std::deque<Peer> peers_;  // a deque: peers do not move
-  std::size_t next_ = 0;    // whose mail is looked at first
+  std::size_t next_ = 0;    // whose mailbox is looked at first
   Duration flush_limit_ = kFlushLimit;
   std::atomic<bool> aborted_{false};
   std::unique_ptr<PeerWatch> watch_;  // last: its thread uses the rest

@@ -139,7 +139,7 @@ def failure_of(job: CallerLoop, outcomes: Mapping[int, Outcome], timeout: float 
             f"the call took longer than {timeout:g} s\n{_places(outcomes)}{note}"))
     if outcome.kind == "ended":
         return RankError(f"rank {rank} {outcome.value} during the call"
-                         f"{job.last_words(rank)}{note}", rank)
+                         f"{job.last_lines(rank)}{note}", rank)
     failure = outcome.value
     error = RankError(
         f"rank {rank} raised {failure['type']}: {failure['message']}{note}\n\n"
@@ -195,7 +195,7 @@ def _note(outcomes: Mapping[int, Outcome], engines_run: bool) -> str:
 
 
 def shell_here() -> "InteractiveShell | None":
-    """The IPython that this program runs in; None outside of one."""
+    """The IPython that this program runs in; None outside one."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from horovod_cpp import _native
 
-_RANKS = 2  # when nobody says
+_RANKS = 2  # by default
 
 Words = str | Iterable[str] | None
 
@@ -57,7 +57,7 @@ def _add_slots(slots: dict[str, int], host: str, number: str, origin: str) -> No
 
 
 def names_in(names: Words) -> list[str]:
-    """Of a text with commas, or a list."""
+    """The names in a text with commas, or a list."""
     if names is None:
         return []
     return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]

@@ -85,7 +85,7 @@ def _server() -> Finding:
 
 
 def _login(ssh: str, host: str, needed: bool) -> Finding:
-    # As hvdrun calls it: never a question, since nobody would see it.
+    # As hvdrun calls it: never a question, since no one would see it.
     output = capture([ssh, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_SSH_SECONDS}", "--",
                       host, "true"], _SSH_SECONDS + 3)
     if output.code == 0:

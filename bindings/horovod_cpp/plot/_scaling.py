@@ -22,7 +22,7 @@ _WHAT = "scaling draws {ranks: throughput}, or a dict of such dicts, label to me
 def scaling(measurements: Mapping[int, Any] | Mapping[str, Mapping[int, Any]], *,
             speedup: bool = False, baseline: float | None = None, unit: str = "samples/s",
             doubt: str | None = None, title: str | None = None, ax: "Axes | None" = None) -> "Axes":
-    """Draw what more ranks bring: throughput or speed-up over ranks, with the ideal.
+    """Draw what more ranks gain: throughput or speed-up over ranks, with the ideal.
 
     Lines over the numbers of ranks; bars if there are one or two of them. Series stand side by side.
     The efficiency of a point is its value as a part of the ideal one; it is written beside the

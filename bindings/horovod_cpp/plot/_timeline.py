@@ -75,7 +75,7 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
             counted below the axis.
         ranks: the ranks to draw; all otherwise.
         tensors: a lane for each tensor and colours for its phases.
-        max_spans: with ``tensors``, draw no more than so many, of each rank and moment the longest,
+        max_spans: with ``tensors``, draw at most this many, of each rank and moment the longest,
             and say so below the axis. Reading takes about as long as ``json.load`` and keeps 40 bytes per
             span.
         title: of the axes.

@@ -264,7 +264,7 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None,
               process_set: ProcessSet = global_process_set) -> Any:
     """The values of rank ``root_rank`` (of the job, also in a process set), a new tensor.
 
-    On other ranks ``tensor`` tells shape and dtype. The gradient is the ranks' average on the root
+    On other ranks ``tensor`` gives shape and dtype. The gradient is the ranks' average on the root
     and zero elsewhere.
     """
     return tensor, root_rank, name, process_set

@@ -11,7 +11,7 @@ Compressed: TypeAlias = tuple[torch.Tensor, Any]
 
 
 class Compressor:
-    """What users derive their own from; all ranks use equal ones.
+    """The base class of users' own compressors; all ranks use equal ones.
 
     ``compress(tensor)`` returns a pair (tensor that travels, context), ``decompress(tensor,
     context)`` what the call returns. With allreduce the sum of what was compressed is decompressed.

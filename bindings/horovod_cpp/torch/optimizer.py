@@ -311,15 +311,15 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
         named_parameters: pairs (name, parameter) or a dict that name every parameter of the
             optimizer, such as ``model.named_parameters()``; None numbers them.
         compression: how gradients travel: a Compression, or its name, such as "fp16".
-        backward_passes_per_step: gradients are summed over so many passes before they are reduced.
-            A step() after fewer reduces what is there.
+        backward_passes_per_step: gradients are summed over this many passes before reduction.
+            A step() after fewer reduces what there is.
         op: (or its name, such as "sum") Average, Sum, Min, Max, Product; or Adasum, which combines what the optimizer changed.
         gradient_predivide_factor: with Average, gradients are divided by it before the sum and
             multiplied by it afterwards.
         num_groups: Horovod's older way to give a number for ``groups``.
         groups: gradients that are reduced together: a number of groups, or lists of parameters.
         sparse_as_dense: make sparse gradients dense before they are reduced, and sparse afterwards.
-            Else coordinates and values are gathered, neither compressed nor divided before.
+            Otherwise coordinates and values are gathered, neither compressed nor divided before.
         process_set: the ranks to reduce over; a rank outside trains on its own.
         gradient_as_bucket_view: from the second step on gradients lie in memory that the ranks of a
             host share, which changes no bit, or on a GPU in NCCL's, and are reduced where they are.
@@ -333,7 +333,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
             do. Not with clip_grad_norm, Adasum or a closure.
 
     Returns:
-        An optimizer whose class derives from that of ``optimizer`` and shares all it knows with it.
+        An optimizer whose class derives from that of ``optimizer`` and shares its state with it.
 
     Raises:
         UnsupportedError: parameters lie on a GPU, and the job has no collectives of GPUs, or this

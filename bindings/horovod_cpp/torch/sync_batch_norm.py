@@ -111,7 +111,7 @@ class SyncBatchNorm(_BatchNorm):  # type: ignore[misc]  # torch may be missing
         process_set: the ranks that are taken together; a rank outside normalises on its own.
 
     Raises:
-        InvalidArgumentError: from the call, when all ranks together have fewer than two values a
+        InvalidArgumentError: from the call, when all ranks together have fewer than two values per
             channel.
     """
 

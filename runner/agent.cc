@@ -74,7 +74,7 @@ std::string read_address(const AgentCall& call) {
   return line;
 }
 
-// Where hvdrun is: as somebody typed it, in mpirun's environment, or on standard input.
+// Where hvdrun is: on the command line, in mpirun's environment, or on standard input.
 AgentAddress find_hvdrun(const AgentWords& words, const Environment& environment,
                          const AgentCall& call) {
   if (words.driver.empty()) {
@@ -193,7 +193,7 @@ void Agent::read_hvdrun() {
   const bool alive = hvdrun_.read();
   while (const auto message = hvdrun_.next()) obey(*message);
   if (alive) return;
-  // hvdrun is gone, killed perhaps, or its host: nobody is left to run for. Or it hung up.
+  // hvdrun is gone, killed perhaps, or its host: there is nothing left to run for. Or it hung up.
   hvdrun_.close();
   was_heard_ = std::all_of(programs_.begin(), programs_.end(),
                            [](const Program& each) { return each.done(); });

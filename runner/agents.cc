@@ -9,7 +9,7 @@
 namespace hvd::runner {
 namespace {
 
-// Clocks drift apart, and who has not answered four times is taken for lost.
+// Clocks drift apart, and an agent that has not answered four times is taken for lost.
 Duration ask_interval(Duration link_timeout) {
   return std::min<Duration>(std::chrono::seconds(30), link_timeout / 4);
 }

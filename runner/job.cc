@@ -21,13 +21,13 @@ namespace hvd::runner {
 namespace {
 
 // After a rank's failure the others have this long to notice it, say what they know and save what
-// they can; who still runs then is stopped.
+// they can; those still running are then stopped.
 constexpr Duration kSurvivorsEnd = std::chrono::seconds(3);
 // If it failed because of another rank, that one has this long to end and to say how.
 constexpr Duration kCauseEnds = std::chrono::seconds(10);
 // Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended.
 constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
-// Who was taken for lost may still have the output of what started it open.
+// An agent taken for lost may still have the output of what started it open.
 constexpr Duration kLauncherQuiet = std::chrono::milliseconds(500);
 constexpr Duration kAgentGrace = std::chrono::seconds(7);  // agents may outlive mpirun that long
 // Of a reader that does not read, when the job was asked to end.
@@ -68,7 +68,7 @@ class Job : Supervisor {
   Tracebacks tracebacks_;
   std::vector<RankEnd> ends_;
   TimePoint start_deadline_ = TimePoint::max();  // until all agents came
-  std::string not_started_;                      // what to say about those who did not come
+  std::string not_started_;                      // what to say about ranks that did not come
   int caught_signal_ = 0;
   TimePoint stop_at_ = TimePoint::max();  // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                   // what agents were told; 0 = nothing yet
@@ -151,7 +151,7 @@ void Job::turn() {
 }
 
 void Job::on_agent() {
-  // Nobody is left who would end it.
+  // Nothing is left that would end it.
   if (stop_signal_ == 0 && roots_.over()) stop(SIGTERM);
   if (!agents_.missing().empty()) return;
   start_deadline_ = TimePoint::max();
@@ -196,7 +196,7 @@ void Job::release_held() {
 
 void Job::on_signal(int signal) {
   if (is_stop_signal(signal)) {
-    // Who asks twice does not want to wait.
+    // A user who asks twice does not want to wait.
     stop(caught_signal_ == 0 ? signal : SIGKILL);
     if (caught_signal_ == 0) caught_signal_ = signal;
   } else {

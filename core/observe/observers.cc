@@ -106,7 +106,7 @@ void Observers::tick(TimePoint now, bool observed) {
   }
   if (observed_ && (changed || now >= next_ask_)) ask(now);
   const bool ends = changed && !observed_;
-  // Who is observed waits for its first measurement: times alone say nothing to rank 0.
+  // An observed rank waits for its first measurement: times alone say nothing to rank 0.
   if (ends || (touched_ && now >= next_collect_ && (!observed_ || clock_.at(now)))) {
     collect(now, Note::kCollected);
   }

@@ -305,7 +305,7 @@ void TimelineTracks::close(TimePoint now) {
 
 TimelineTracks::Track& TimelineTracks::track_of(const BatchMemberInfo& tensor) {
   const std::string name(tensor.name);
-  // A failed name may be automatic although nobody says so.
+  // A failed name may be automatic without being marked so.
   if (const auto lane = taken_.find(name); lane != taken_.end()) return lanes_[lane->second];
   if (!tensor.automatic_name) {
     const auto [it, is_new] = tracks_.try_emplace(name);

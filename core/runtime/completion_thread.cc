@@ -107,7 +107,7 @@ CompletionThread::~CompletionThread() {
   if (shared_->wait_for(kThreadEndLimit, &Shared::is_gone)) {
     thread_.join();
   } else {
-    shared_->wait_until_ended();  // it waits for nobody
+    shared_->wait_until_ended();  // it waits for no other thread
     thread_.detach();
   }
 }

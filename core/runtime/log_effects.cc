@@ -46,7 +46,7 @@ void LogEffects::apply(const SetRemoved& effect) {
 
 void LogEffects::apply(const AllJoined& effect) {
   parts_.joined.push_back(effect);
-  finish_joins();  // whoever joined last may leave now
+  finish_joins();  // the rank that joined last may leave now
 }
 
 // A join ends after what this rank submitted before it, whose handles may be dropped. Nothing can

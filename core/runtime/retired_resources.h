@@ -10,9 +10,9 @@
 
 namespace hvd {
 
-// What a device, or MPI, may still use although nobody waits for its end any more: kept until that
-// is past it; what it is not past at the end of this object stays until the process ends. Used by
-// one thread.
+// What a device, or MPI, may still use although no thread waits for its end any more: kept until
+// that is past it; what it is not past at the end of this object stays until the process ends. Used
+// by one thread.
 class RetiredResources {
  public:
   RetiredResources() = default;

@@ -151,7 +151,7 @@ void check_place(const LaunchInfo& launch, const MeetingPoint& point) {
   }
 }
 
-// Who connects gets a tag by which it can try keys at home, so a key must not be guessable.
+// A peer that connects gets a tag against which it can try keys, so a key must not be guessable.
 void check_key(const Meeting& meeting) {
   if (meeting.point.kind != Kind::kTcp || meeting.key.size() >= kGoodKey) return;
   const std::string fault =

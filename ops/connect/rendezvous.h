@@ -50,10 +50,10 @@ class WaitReport {
 // The end of any rank except 0.
 class RendezvousClient final : public Rendezvous {
  public:
-  // Waits until rank 0 is there and bids welcome. Who listens there and does not answer may be
-  // somebody else, who goes: it looks again. Throws StalledError at the deadline, what rank 0 has
-  // against this rank, and PeerLostError if something else answers at each of rank 0's addresses,
-  // or who does not know the key; not where they are in a file, which rank 0 may replace.
+  // Waits until rank 0 is there and welcomes it. A listener that does not answer may be another
+  // process, which will go: it looks again. Throws StalledError at the deadline, rank 0's error if
+  // it refuses this rank, and PeerLostError if something else answers at each of rank 0's
+  // addresses, or knows another key; not where they are in a file, which rank 0 may replace.
   RendezvousClient(const Meeting& meeting, TimePoint deadline);
 
   Rank rank() const noexcept override { return meeting_.rank; }
@@ -72,7 +72,7 @@ class RendezvousClient final : public Rendezvous {
   const std::string where_;
   std::string key_;
   std::string why_;
-  Duration probe_timeout_;  // for the answer of who listens at one address
+  Duration probe_timeout_;  // for the answer of the listener at one address
   WaitReport report_;
   Channel channel_;
 };
@@ -112,7 +112,7 @@ class RendezvousFile {
 struct RendezvousSockets {
   UniqueFd local;
   std::vector<TcpListener> tcp;
-  std::string obstacle = {};  // why nobody can come from other hosts, where that may not matter
+  std::string obstacle = {};  // why no rank can come from other hosts, where that may not matter
 
   // Both throw InvalidArgumentError if it cannot listen. What the file has to say of `tcp` is added
   // to `note`, in which the other things are.

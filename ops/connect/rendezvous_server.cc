@@ -18,7 +18,7 @@ constexpr std::size_t kMaxUnauthenticatedPeers =
 constexpr std::chrono::seconds kUnauthenticatedLimit{5};  // for proving it
 constexpr std::chrono::milliseconds kPause{100};          // when the system is out of descriptors
 // For ranks that have not come when the gathering fails: twice as long as they wait between two
-// looks. Later they would look for nobody, until their start timeout.
+// looks. Later they would look in vain, until their start timeout.
 constexpr std::chrono::seconds kLateRanksLimit{1};
 
 std::string described(Rank rank, std::int64_t process) {

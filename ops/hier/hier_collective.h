@@ -23,8 +23,8 @@ struct HierLayout {
   bool even() const;
   // Those of a host follow each other.
   bool in_blocks() const;
-  // Who works with this rank between hosts: the ranks with its place on their hosts or, where hosts
-  // are not even, the first rank of each. Empty if this rank has no part in it.
+  // Which ranks work with this one between hosts: those with its place on their hosts or, where
+  // hosts are not even, the first rank of each. Empty if this rank has no part in it.
   std::vector<Rank> column() const;
 };
 

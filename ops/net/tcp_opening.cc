@@ -167,8 +167,8 @@ void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
 }
 
 void TcpNetwork::Departure::say(Link& link) const {
-  // Who was welcomed would take the end of its connection for the death of this rank, which may be
-  // gone before it reads the confirmation. A reason is only for who has proven to be of this job.
+  // A welcomed peer would take the end of its connection for the death of this rank, which may be
+  // gone before it reads the confirmation. A reason is only for a peer proven to be of this job.
   const bool may_hear =
       link.stage == Stage::kUp || (link.welcomed() && kind == TcpFrameKind::kGoodbye);
   if (!empty() && may_hear) link.outbox.push_back(frame);

@@ -20,7 +20,7 @@ namespace hvd {
 class ShmControlPlane final : public ControlPlane {
  public:
   // `processes[i]` is the process of the i-th rank of this host, whatever PID namespace it is in.
-  // Collective only in that all of them get the same zeroed memory; nobody waits for anybody.
+  // Collective only in that all of them get the same zeroed memory; none waits for another.
   ShmControlPlane(Placement placement, std::shared_ptr<SharedMemory> memory,
                   const std::vector<ProcessHandle>& processes);
   // Gives what is still queued one second to leave.

@@ -107,7 +107,7 @@ class ShmOperation : public Operation {
   const std::uint64_t number_;
   const std::uint64_t first_;  // what the flags say when no step is done
   Plan plan_;
-  std::uint64_t early_ = 0;  // what `early` says of who has written already; 0: it does not
+  std::uint64_t early_ = 0;  // what `early` says once a rank has written early; 0: it does not
   std::vector<Side> sides_;  // by rank, once the set has a place
   bool open_ = false;        // the lane is this operation's
   Step written_ = 0;

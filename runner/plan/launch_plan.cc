@@ -83,7 +83,7 @@ Environment plan_environment(const Options& options, const LaunchContext& contex
   return environment;
 }
 
-// ssh must never ask: nobody would see the question.
+// ssh must never ask: no one would see the question.
 void add_ssh(std::vector<std::string>& argv, const Options& options) {
   std::string arguments = "-o BatchMode=yes -o ConnectTimeout=10";
   if (options.ssh_port != 0) arguments += " -p " + std::to_string(options.ssh_port);

@@ -174,7 +174,7 @@ class Listener:
             self._selector.unregister(connection)
             channel = wire.make_channel(connection, self._key, transcript, accepted=True)
             channel.queue(wire.ADMITTED)
-            with contextlib.suppress(OSError):  # gone already: who reads the channel will see it
+            with contextlib.suppress(OSError):  # gone already: its reader will see it
                 channel.flush()
             return channel
         return None

@@ -336,7 +336,7 @@ struct GradientHook {
   }
 };
 
-// What waits for nobody keeps Python's lock, without a ReleaseGil(): to take it again may last long
+// What does not wait keeps Python's lock, without a ReleaseGil(): to take it again may last long
 // where threads compute.
 template <auto Member>
 auto of_reducer() {

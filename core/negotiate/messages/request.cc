@@ -224,7 +224,7 @@ void merge(Request& into, const Request& other) {
   into.flagged = into.flagged || other.flagged;
 }
 
-// Who has its bytes encoded, or its tensors treated one by one, needs memory of its own for that.
+// A request whose bytes are encoded, or tensors treated one by one, needs memory of its own.
 ArenaNumber arena_of(const Request& request) {
   const bool in_place = request.kind == CollectiveKind::kAllreduce &&
                         request.wire == WireFormat::kNone && request.op != ReduceOp::kAdasum;

@@ -63,7 +63,7 @@ class GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   // What a front end's hooks call: before backward() adds to a gradient, and after it has. The
-  // latter submits nothing and waits for nobody: a front end may hold a lock. True: start_ready()
+  // latter submits nothing and does not wait: a front end may hold a lock. True: start_ready()
   // must follow.
   void before_gradient(std::size_t index);
   bool count_gradient(std::size_t index);

@@ -30,7 +30,7 @@ class RetiredResources {
   void keep(std::shared_ptr<void> what, std::function<bool()> past) {
     if (!past()) kept_.push_back({std::move(what), std::move(past)});
   }
-  // Of what is past.
+  // Drops what the device is past.
   void let_go() {
     std::erase_if(kept_, [](const Kept& each) { return each.past(); });
   }

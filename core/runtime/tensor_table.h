@@ -51,9 +51,9 @@ class TensorTable {
 
   // All or none; moves from them. As many handles as submissions. Throws InvalidArgumentError on a
   // name that is in flight under a handle that is still held, or twice in the list, or a process
-  // set that this rank has joined, and the status of close() after it. A name in flight that no
-  // handle has a handle of is no error, so that it does not depend on how fast it runs: what is
-  // submitted waits here until the name is free.
+  // set that this rank has joined, and the status of close() after it. A name in flight without a
+  // handle is no error, so that this does not depend on how fast it runs: what is submitted waits
+  // here until the name is free.
   void add(std::span<Submission> submissions, std::span<Handle> handles);
 
   // What was added since the last call, in order of submission; what had to wait for its name, when

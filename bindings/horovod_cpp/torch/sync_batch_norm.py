@@ -49,7 +49,7 @@ class _Normalize(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         if total < 2:
             raise _native.InvalidArgumentError(
                 f"{layer}: input {list(x.shape)}: all {process_set.size()} ranks together have "
-                "fewer than two values a channel")
+                "fewer than two values per channel")
         moved(total, mean, variance)
         scale = torch.rsqrt(variance + eps)
         ctx.save_for_backward(x, weight, mean, scale)

@@ -116,7 +116,7 @@ void bind_values(py::module_& m) {
   define_class<transforms::Normalize, Transform>(
       m, "Normalize", "(image - mean) / std; float32.",
       py::init<std::vector<double>, std::vector<double>>(),
-      Arg("mean", "one a channel, or one for all."), Arg("std", "likewise, above 0."),
+      Arg("mean", "one per channel, or one for all."), Arg("std", "likewise, above 0."),
       Invalid{"no numbers, or a deviation of 0; called, another number of channels."});
   define_class<transforms::ColorJitter, Transform>(
       m, "ColorJitter", "Changes brightness, contrast, saturation and hue in random order.",

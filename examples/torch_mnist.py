@@ -123,7 +123,7 @@ def main():
     test_loader = DataLoader(test_set, batch_size=256, sampler=test_sampler)
 
     model = Net(train_set[0][0].shape[-1])
-    scale = 1 if args.use_adasum else hvd.size()  # a batch so many times as large
+    scale = 1 if args.use_adasum else hvd.size()  # a batch that many times as large
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr * scale, momentum=args.momentum)
 
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)

@@ -15,7 +15,7 @@ enum class EventKind : std::uint8_t {
   kSubmitted = 0,  // a name
   kFinished = 1,   // a batch, when it finished
   kFailed = 2,     // a name
-  kDropped = 3,    // so many tensor events did not find room
+  kDropped = 3,    // how many tensor events did not find room
   kClosed = 4,     // this rank records no more
 };
 constexpr unsigned kEventKindCount = 5;

@@ -254,7 +254,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   Place place_ = Place::kStart;
   std::string name_;  // key of the top level
-  std::string key_;   // key inside of it
+  std::string key_;   // key inside it
   std::set<std::string> names_;
   std::set<std::string> inner_keys_;
   std::optional<std::string> dtype_;

@@ -45,7 +45,7 @@ class TransferLink {
   // Between two ranks the n-th send meets the n-th receive, which has as many bytes.
   virtual std::unique_ptr<TransferData> send(Rank to, const std::byte* data, std::size_t bytes) = 0;
   virtual std::unique_ptr<TransferData> receive(Rank from, std::byte* data, std::size_t bytes) = 0;
-  // In place of a send() of so many bytes.
+  // In place of a send() of this many bytes.
   virtual void skip(Rank to, std::size_t bytes) = 0;
   // True when nothing of what was said, skipped or withdrawn is on its way any more.
   virtual bool idle() = 0;

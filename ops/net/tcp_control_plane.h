@@ -75,7 +75,7 @@ class TcpControlPlane final : public ControlPlane {
   void arm(int descriptor, std::uint64_t source) noexcept;
   void throw_if_broken() HVD_REQUIRES(mutex_);
   void wake() noexcept;
-  // After the network was touched from outside of the thread that serves it.
+  // After the network was touched from outside the thread that serves it.
   void after_call() HVD_REQUIRES(mutex_);
   void report_events() HVD_REQUIRES(mutex_);
 

@@ -115,7 +115,7 @@ class TcpReceivingStream {
   bool find_place();
   bool take_body();
   void end_message(bool whole);
-  // The receive for a message of so many bytes.
+  // The receive for a message of this many bytes.
   std::optional<Receive> take_posted(const host::MessageKey& key, std::size_t bytes);
   static void check_length(const Receive& receive, std::size_t bytes);
   static void deliver(const Receive& receive, std::span<const std::byte> bytes, bool whole);

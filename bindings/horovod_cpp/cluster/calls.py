@@ -189,7 +189,7 @@ def _note(outcomes: Mapping[int, Outcome], engines_run: bool) -> str:
         notes.append(f"the variables of rank {', '.join(ended)} are lost; "
                      "those of other ranks are kept")
     if not engines_run:
-        notes.append("hvd.init() is called anew on all ranks before the next call: make process "
+        notes.append("hvd.init() is called again on all ranks before the next call: make process "
                      "sets and DistributedOptimizer again, and broadcast the parameters")
     return "".join(f"\n({note})" for note in notes)
 

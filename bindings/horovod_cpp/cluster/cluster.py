@@ -314,7 +314,7 @@ def _tell_of(lost: Mapping[int, str]) -> None:
     for rank, end in lost.items():
         warnings.warn(
             f"rank {rank} of the cluster {end} after the last call. A new process takes its "
-            "place: its variables are lost, and hvd.init() was called anew on all ranks",
+            "place: its variables are lost, and hvd.init() was called again on all ranks",
             RuntimeWarning, stacklevel=4)
 
 

@@ -42,7 +42,7 @@ class Pool(CallerLoop):
                  executable: str | None = None, start_timeout: float = 60.0,
                  initialise: bool = True, display: bool = False) -> None:
         super().__init__(hosts.np, printer, display)
-        self.lost: dict[int, str] = {}  # rank -> how its worker ended, outside of a call
+        self.lost: dict[int, str] = {}  # rank -> how its worker ended, outside a call
         self.closed = False
         self.closing = False  # set by any thread: no more workers
         self._env = env

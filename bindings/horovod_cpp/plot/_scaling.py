@@ -13,8 +13,8 @@ from horovod_cpp.plot import _style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LOGARITHMIC_FROM = 16  # so many times more ranks than the fewest
-_AS_BARS = 2  # so many numbers of ranks at most
+_LOGARITHMIC_FROM = 16  # this many times more ranks than the fewest
+_AS_BARS = 2  # this many numbers of ranks at most
 _ASIDE = 0.012  # of the axis, from one series to the next
 _WHAT = "scaling draws {ranks: throughput}, or a dict of such dicts, label to measurements"
 

@@ -54,7 +54,7 @@ def waiting_form(result: type[_Result], make: Callable[..., Any]
 def async_form(call: str, declared: Callable[_Arguments, Any]) -> Callable[_Arguments, Handle]:
     """The one that returns a Handle."""
     return form(f"{call}_async", Handle, declared, start,
-                f"{call}() that returns a Handle; outside of PyTorch's graph.")
+                f"{call}() that returns a Handle; outside PyTorch's graph.")
 
 
 def other_forms(call: str, result: type[_Result], declared: Callable[_Arguments, Any]

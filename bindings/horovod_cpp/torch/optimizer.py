@@ -304,7 +304,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
 
     ``copy.deepcopy((model, optimizer))``, pickle and ``torch.save`` take it along: the copy is wrapped
     alike and reduces the copied parameters, if all ranks copy or load alike, after init(). What
-    "int8" and powersgd keep for the next gradient starts anew.
+    "int8" and powersgd keep for the next gradient starts empty.
 
     Args:
         optimizer: any torch.optim.Optimizer, also of a class of your own.

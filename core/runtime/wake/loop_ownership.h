@@ -75,7 +75,7 @@ class LoopOwnership {
   const Duration moment_;
   std::atomic<bool> taken_{true};
   // When the coordinator's thread, if it does not own the loop, tries to although no thread
-  // rings; past = it was woken. That thread writes it anew after each ring.
+  // rings; past = it was woken. That thread rewrites it after each ring.
   std::atomic<TimePoint> checks_at_{TimePoint::max()};
   std::atomic<TimePoint> last_run_{TimePoint{}};
   Mutex mutex_;

@@ -20,7 +20,7 @@ namespace hvd {
 class GradientReducer;
 
 // The reducers of one parameter's gradient, of which one may take it. There are several where an
-// optimizer was made anew and something still holds the old one: a list of trials, a traceback, a
+// optimizer was made again and something still holds the old one: a list of trials, a traceback, a
 // scheduler, a notebook cell that was run twice; or where some are meant to be used in turn.
 class GradientClaims {
  public:

@@ -59,7 +59,7 @@ class Job : Supervisor {
   }
   void check_reader();
   int conclude();
-  int exit_code();
+  int report_outcome();
   int report_start_failure();
 
   StdinPump stdin_;
@@ -261,14 +261,14 @@ int Job::conclude() {
   tracebacks_.finish();
   printer_.finish();
   check_reader();
-  const int code = exit_code();
+  const int code = report_outcome();
   writer_.drain(watch_stop_signals().get(),
                 caught_signal_ != 0 ? std::optional(kReaderReads) : std::nullopt);
   if (!writer_.trouble().empty()) say("hvdrun: " + writer_.trouble() + "\n");
   return code == 0 && !writer_.trouble().empty() ? 1 : code;
 }
 
-int Job::exit_code() {
+int Job::report_outcome() {
   if (const RankEnd* first = first_failure(ends_)) {
     const auto lines = printer_.last_lines(first->rank);
     say(failure_report(ends_, options_.np, options_.command[0],

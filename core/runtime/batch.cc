@@ -290,7 +290,7 @@ std::vector<std::int64_t> Batch::rows_to(const Part& part) const {
   return rows;
 }
 
-// Of the batch's so-manyth tensor, what each rank said it brings; alltoall, scatter: for this rank.
+// What each rank said it contributes to the batch's n-th tensor; alltoall, scatter: to this rank.
 std::vector<std::int64_t> Batch::rows_from(std::size_t tensor) const {
   std::vector<std::int64_t> rows(set_->ranks.size(), 0);
   if (plan_.key.kind == Kind::kGather && position_ != root_) return rows;

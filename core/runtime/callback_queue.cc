@@ -51,7 +51,7 @@ struct CallbackQueue::Shared {
     shared->changed.notify_all();
   }
 
-  // False when the thread shall end.
+  // False when the thread should end.
   bool take(Callback& callback) {
     const MutexLock lock(mutex);
     while (callbacks.empty() && !stop) changed.wait(mutex);

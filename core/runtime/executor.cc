@@ -73,7 +73,7 @@ void Executor::show_early(const InFlight& entry) {
   port->second.collective->show_early(early_slices(entry.submission));
 }
 
-// Else a submission of the same name that is not shown could be taken for this one.
+// Otherwise a submission of the same name that is not shown could be taken for this one.
 void Executor::hide_early(Ticket ticket) noexcept {
   if (ticket != shown_.ticket) return;
   const auto port = ports_.find(shown_.port);
@@ -272,7 +272,7 @@ void Executor::order_handles(Batch& batch, const Fence& past) {
   for (const InFlightPtr& member : members) member->completion.wake();
 }
 
-// On the coordinator or on the completion thread. First all end, then those wake who wait.
+// On the coordinator or on the completion thread. First all end, then waiting threads wake.
 void Executor::finish_handles(Batch& batch) {
   batch.cancel();
   const std::vector<InFlightPtr>& members = batch.members();

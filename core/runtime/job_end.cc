@@ -79,7 +79,7 @@ void JobEnd::stopped(const Stopped& effect) {
   }
 }
 
-// What another rank's leaving means to this one.
+// What it means to this rank that another one left.
 void JobEnd::finish_departure(const std::string& location) {
   location_deadline_ = TimePoint::max();
   if (!departure_) return;

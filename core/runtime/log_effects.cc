@@ -29,8 +29,8 @@ void LogEffects::apply(const SetAdded& effect) {
   try {
     if (set->has(parts_.topology.rank)) parts_.executor.add_set(set);
   } catch (...) {
-    // Whoever asked tells the other ranks, and they remove the set: see World::add_process_set. For
-    // a rank that has joined nobody does.
+    // The asking rank tells the others, and they remove the set: see World::add_process_set. For
+    // a rank that has joined none does.
     set->failure = current_status();
     if (effect.ticket == 0) return end_.fail(set->failure);
   }

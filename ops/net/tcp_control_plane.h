@@ -24,7 +24,7 @@ namespace hvd {
 // first message to the other, or at the start by connect(). Connections for tensors come from here
 // too (TcpLink), and the thread watches them while no other polls them. A peer whose connection
 // ends without a goodbye, that fails, or that cannot be reached, is lost: among ranks that never
-// talked nobody notices.
+// talked none notices.
 class TcpControlPlane final : public ControlPlane {
  public:
   // For callers that do not sleep.

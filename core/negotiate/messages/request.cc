@@ -50,7 +50,7 @@ std::string_view take_set(std::string_view& name) {
   return set;
 }
 
-// What people read of a call without a name, or without one yet: "noname.7", "noname". Else "".
+// What users see of a call without a name, or without one yet: "noname.7", "noname". Else "".
 std::string unnamed_call(std::string_view name) {
   if (name == kNoName) return "an unnamed call";
   if (!name.starts_with(kNoName) || name[kNoName.size()] != '.') return "";

@@ -25,8 +25,8 @@ void LoopOwnership::run_until(const Completion& awaited, TimePoint deadline) noe
 }
 
 // Two threads find each other in one order or the other. The coordinator's thread says when it will
-// check before it tries to own the loop; who leaves it reads that afterwards. A thread that rings
-// past leave() wakes it, unless it checks in a moment anyway.
+// check before it tries to own the loop; the thread that leaves it reads that afterwards. A thread
+// that rings past leave() wakes it, unless it checks in a moment anyway.
 void LoopOwnership::hand_back(CallerRunLoop::Rest rest) noexcept {
   const TimePoint now = Clock::now();
   const TimePoint soon = now + moment_;

@@ -32,8 +32,8 @@ struct Slice {
   // steps outputs sum to what inputs do, less what the residuals hold. May be null.
   float* residual = nullptr;
   // All-reduce: all ranks agreed that input and output are the same memory and begin here, so that
-  // each may read and write the others' where it lies, or reduce neighbours as one. Absent = none
-  // else touches it. Slices of one call are all in one arena or all in none.
+  // each may read and write the others' where it lies, or reduce neighbours as one. Absent = no
+  // other rank touches it. Slices of one call are all in one arena or all in none.
   std::optional<SlicePlace> place = {};
   // All-reduce: not 0 if the slices of the call are one submission: tells it from others, and is
   // equal on all ranks. See show_early().

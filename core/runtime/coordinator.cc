@@ -309,8 +309,8 @@ bool Coordinator::advance_transfers(TimePoint now) {
   return moved;
 }
 
-// Rank 0 watches batches as long as they run on the first rank of their process set, and has none
-// to ask in a world of one.
+// Rank 0 watches batches as long as they run on the first rank of their process set, and has no
+// other to ask in a world of one.
 void Coordinator::watch_devices(TimePoint now) {
   device_watch_.set_limit(parts_.protocol.settings().stall_limit);
   if (!device_watch_.due(now)) return;

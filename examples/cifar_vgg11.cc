@@ -113,9 +113,9 @@ bool parse(int argc, char** argv, Options& options) {
   add("replicas", po::value(&options.replicas)->default_value(2), "threads of method dp");
   add("epochs", po::value(&options.epochs)->default_value(8), "passes over the training images");
   add("steps", po::value(&options.steps)->default_value(0),
-      "end after so many steps; 0 = no limit");
+      "end after this many steps; 0 = no limit");
   add("batch-size", po::value(&options.batch_size)->default_value(64),
-      "images a step, over all ranks or replicas");
+      "images per step, over all ranks or replicas");
   add("lr", po::value(&options.lr)->default_value(0.1, "0.1"), "(highest) learning rate");
   add("schedule", po::value(&options.schedule)->default_value("one-cycle"),
       "of the learning rate: one-cycle (up to --lr and down again over the whole run) or constant");

@@ -50,8 +50,8 @@ def parse():
         help="training images to use; 0 = all (1280 made-up ones)")
     add("--replicas", type=int, default=2, help="threads of method dp")
     add("--epochs", type=int, default=8, help="passes over the training images")
-    add("--steps", type=int, default=0, help="end after so many steps; 0 = no limit")
-    add("--batch-size", type=int, default=64, help="images a step, over all ranks or replicas")
+    add("--steps", type=int, default=0, help="end after this many steps; 0 = no limit")
+    add("--batch-size", type=int, default=64, help="images per step, over all ranks or replicas")
     add("--lr", type=float,
         help="(highest) learning rate; default 0.1, with --synthetic 0.01 for its few steps")
     add("--schedule", choices=["one-cycle", "constant"], default="one-cycle",

@@ -1,4 +1,4 @@
-// An optimizer of one's own: signSGD with momentum (Bernstein et al., 2018), 20 lines on top of
+// An optimizer of your own: signSGD with momentum (Bernstein et al., 2018), 20 lines on top of
 // RuleOptimizer, and wrapped like any other. It learns to add up three numbers.
 //
 //   hvdrun -np 2 build/cpu/examples/custom_optimizer

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-// A progress bar where somebody looks, one line an epoch where nobody does.
+// A progress bar on a terminal, one line per epoch elsewhere.
 class Progress {
  public:
   explicit Progress(bool shown) : shown_(shown), bar_(shown && isatty(STDOUT_FILENO) != 0) {}

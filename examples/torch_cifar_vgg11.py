@@ -48,8 +48,8 @@ def parse():
     add("--examples", type=int, default=0,
         help="training images to use; 0 = all (1280 made-up ones)")
     add("--epochs", type=int, default=8, help="passes over the training images")
-    add("--steps", type=int, default=0, help="end after so many steps; 0 = no limit")
-    add("--batch-size", type=int, default=64, help="images a step, over all ranks")
+    add("--steps", type=int, default=0, help="end after this many steps; 0 = no limit")
+    add("--batch-size", type=int, default=64, help="images per step, over all ranks")
     add("--width", type=int, default=64, help="channels of the first layer; VGG-11 has 64")
     add("--lr", type=float, default=0.01, help="highest learning rate, of one cycle")
     add("--seed", type=int, default=1, help="of parameters, order and augmentation")
@@ -188,7 +188,7 @@ def part_of(batch):
 
 
 def train(options, module, data):
-    """Returns the history: a dict a step with epoch, step, lr and the ranks' mean loss."""
+    """Returns the history: a dict per step with epoch, step, lr and the ranks' mean loss."""
     images, labels = data
     model, optimizer, average = make_training(options.method, module, options.lr)
     per_epoch = len(images) // options.batch_size

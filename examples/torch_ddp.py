@@ -31,7 +31,7 @@ def parse():
         help="what carries the gradients; gloo needs torchrun")
     add("--epochs", type=int, default=5, help="passes over the examples")
     add("--examples", type=int, default=2560, help="how many to make up")
-    add("--batch-size", type=int, default=32, help="examples a step and rank")
+    add("--batch-size", type=int, default=32, help="examples per step and rank")
     add("--hidden", type=int, default=256, help="width of the two hidden layers")
     add("--lr", type=float, default=0.05, help="for one rank; multiplied by their number")
     add("--seed", type=int, default=1, help="of parameters and order")
@@ -69,7 +69,7 @@ def train(options, model, data):
         dist.all_reduce(mean)
         mean /= dist.get_world_size()
         if dist.get_rank() == 0:
-            print(f"epoch {epoch}: loss {mean.item():.6f}, {step * 1e3:.2f} ms a step", flush=True)
+            print(f"epoch {epoch}: loss {mean.item():.6f}, {step * 1e3:.2f} ms/step", flush=True)
 
 
 def main():

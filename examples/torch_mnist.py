@@ -40,7 +40,7 @@ def parse():
     parser.add_argument("--data", help="folder with MNIST's IDX files, or with their test set alone; "
                         "without it images that are made up")
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=32, help="examples a step and rank")
+    parser.add_argument("--batch-size", type=int, default=32, help="examples per step and rank")
     parser.add_argument("--lr", type=float, default=0.05, help="for one rank")
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=42)
@@ -123,7 +123,7 @@ def main():
     test_loader = DataLoader(test_set, batch_size=256, sampler=test_sampler)
 
     model = Net(train_set[0][0].shape[-1])
-    scale = 1 if args.use_adasum else hvd.size()  # a batch so many times as large
+    scale = 1 if args.use_adasum else hvd.size()  # a batch that many times as large
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr * scale, momentum=args.momentum)
 
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)

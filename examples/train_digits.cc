@@ -41,7 +41,7 @@ bool parse(int argc, char** argv, Options& options) {
   add("data", po::value(&options.data)->default_value(HVD_DIGITS_FOLDER),
       "folder with IDX files (MNIST's names) or CIFAR-10's data_batch_*.bin");
   add("epochs", po::value(&options.epochs)->default_value(15), "passes over the training set");
-  add("batch-size", po::value(&options.batch_size)->default_value(32), "examples a step and rank");
+  add("batch-size", po::value(&options.batch_size)->default_value(32), "batch size of each rank");
   add("lr", po::value(&options.lr)->default_value(0.05, "0.05"), "learning rate");
   add("scale-lr", po::bool_switch(&options.scale_lr), "multiply the learning rate by the ranks");
   add("seed", po::value(&options.seed)->default_value(1), "of the parameters and the order");

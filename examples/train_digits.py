@@ -24,7 +24,7 @@ def parse():
     parser.add_argument("--data", help="folder with IDX files (MNIST's names) or CIFAR-10's "
                         "data_batch_*.bin; without it the digits that scikit-learn ships")
     parser.add_argument("--epochs", type=int, default=15, help="passes over the training set")
-    parser.add_argument("--batch-size", type=int, default=32, help="examples a step and rank")
+    parser.add_argument("--batch-size", type=int, default=32, help="examples per step and rank")
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate")
     parser.add_argument("--scale-lr", action="store_true",
                         help="multiply the learning rate by the ranks")

@@ -66,7 +66,7 @@ std::string read_address(const AgentCall& call) {
   for (char c = 0; line.size() < (1 << 16); line += c) {
     if (!wait_until_ready(STDIN_FILENO, POLLIN, call.give_up, call.endings)) {
       throw PeerLostError(described(call) +
-                          ": hvdrun's address did not come on standard input; what starts agents "
+                          ": hvdrun's address did not arrive on standard input; what starts agents "
                           "(--launcher) has to pass it on");
     }
     if (::read(STDIN_FILENO, &c, 1) != 1 || c == '\n') break;
@@ -74,7 +74,7 @@ std::string read_address(const AgentCall& call) {
   return line;
 }
 
-// Where hvdrun is: as somebody typed it, in mpirun's environment, or on standard input.
+// Where hvdrun is: on the command line, in mpirun's environment, or on standard input.
 AgentAddress find_hvdrun(const AgentWords& words, const Environment& environment,
                          const AgentCall& call) {
   if (words.driver.empty()) {
@@ -193,7 +193,7 @@ void Agent::read_hvdrun() {
   const bool alive = hvdrun_.read();
   while (const auto message = hvdrun_.next()) obey(*message);
   if (alive) return;
-  // hvdrun is gone, killed perhaps, or its host: nobody is left to run for. Or it hung up.
+  // hvdrun is gone, killed perhaps, or its host: there is nothing left to run for. Or it hung up.
   hvdrun_.close();
   was_heard_ = std::all_of(programs_.begin(), programs_.end(),
                            [](const Program& each) { return each.done(); });
@@ -215,7 +215,7 @@ void Agent::obey(const Message& message) {
     case MessageType::kClockQuestion:
       return hvdrun_.say(ClockAnswer{read<ClockQuestion>(message).asked, Clock::now()});
     default:
-      ByteReader::malformed("hvdrun does not say that");
+      ByteReader::malformed("hvdrun does not send such a message");
   }
 }
 

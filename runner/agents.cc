@@ -9,7 +9,7 @@
 namespace hvd::runner {
 namespace {
 
-// Clocks drift apart, and who has not answered four times is taken for lost.
+// Clocks drift apart, and an agent that has not answered four times is taken for lost.
 Duration ask_interval(Duration link_timeout) {
   return std::min<Duration>(std::chrono::seconds(30), link_timeout / 4);
 }
@@ -199,7 +199,7 @@ void Agents::handle(Peer& peer, const Message& message, TimePoint now,
       return;
     }
     default:
-      ByteReader::malformed("agents do not say that");
+      ByteReader::malformed("agents do not send such a message");
   }
 }
 

@@ -21,15 +21,15 @@ namespace hvd::runner {
 namespace {
 
 // After a rank's failure the others have this long to notice it, say what they know and save what
-// they can; who still runs then is stopped.
+// they can; those still running are then stopped.
 constexpr Duration kSurvivorsEnd = std::chrono::seconds(3);
 // If it failed because of another rank, that one has this long to end and to say how.
 constexpr Duration kCauseEnds = std::chrono::seconds(10);
 // Agents kill their program 5 s after a stop; mpirun gets a moment more, then is ended.
 constexpr Duration kAgentsEnd = std::chrono::milliseconds(6500);
-// Who was taken for lost may still have the output of what started it open.
+// An agent taken for lost may still have the output of what started it open.
 constexpr Duration kLauncherQuiet = std::chrono::milliseconds(500);
-constexpr Duration kLastWords = std::chrono::seconds(7);  // agents may outlive mpirun that long
+constexpr Duration kAgentGrace = std::chrono::seconds(7);  // agents may outlive mpirun that long
 // Of a reader that does not read, when the job was asked to end.
 constexpr Duration kReaderReads = std::chrono::seconds(2);
 
@@ -59,7 +59,7 @@ class Job : Supervisor {
   }
   void check_reader();
   int conclude();
-  int verdict();
+  int report_outcome();
   int report_start_failure();
 
   StdinPump stdin_;
@@ -68,7 +68,7 @@ class Job : Supervisor {
   Tracebacks tracebacks_;
   std::vector<RankEnd> ends_;
   TimePoint start_deadline_ = TimePoint::max();  // until all agents came
-  std::string not_started_;                      // what to say about those who did not come
+  std::string not_started_;                      // what to say about ranks that did not come
   int caught_signal_ = 0;
   TimePoint stop_at_ = TimePoint::max();  // after a failure: when the other ranks are stopped
   int stop_signal_ = 0;                   // what agents were told; 0 = nothing yet
@@ -129,7 +129,7 @@ bool Job::finished() const {
   const bool silent = std::none_of(starter_output_.begin(), starter_output_.end(),
                                    [](const UniqueFd& fd) { return static_cast<bool>(fd); });
   return (silent && agents_.none()) ||
-         roots_.ended_for(Clock::now()) >= (agents_.none() ? kLauncherQuiet : kLastWords);
+         roots_.ended_for(Clock::now()) >= (agents_.none() ? kLauncherQuiet : kAgentGrace);
 }
 
 void Job::turn() {
@@ -151,7 +151,7 @@ void Job::turn() {
 }
 
 void Job::on_agent() {
-  // Nobody is left who would end it.
+  // Nothing is left that would end it.
   if (stop_signal_ == 0 && roots_.over()) stop(SIGTERM);
   if (!agents_.missing().empty()) return;
   start_deadline_ = TimePoint::max();
@@ -196,7 +196,7 @@ void Job::release_held() {
 
 void Job::on_signal(int signal) {
   if (is_stop_signal(signal)) {
-    // Who asks twice does not want to wait.
+    // A user who asks twice does not want to wait.
     stop(caught_signal_ == 0 ? signal : SIGKILL);
     if (caught_signal_ == 0) caught_signal_ = signal;
   } else {
@@ -261,14 +261,14 @@ int Job::conclude() {
   tracebacks_.finish();
   printer_.finish();
   check_reader();
-  const int code = verdict();
+  const int code = report_outcome();
   writer_.drain(watch_stop_signals().get(),
                 caught_signal_ != 0 ? std::optional(kReaderReads) : std::nullopt);
   if (!writer_.trouble().empty()) say("hvdrun: " + writer_.trouble() + "\n");
   return code == 0 && !writer_.trouble().empty() ? 1 : code;
 }
 
-int Job::verdict() {
+int Job::report_outcome() {
   if (const RankEnd* first = first_failure(ends_)) {
     const auto lines = printer_.last_lines(first->rank);
     say(failure_report(ends_, options_.np, options_.command[0],
@@ -286,7 +286,7 @@ int Job::verdict() {
   if (!roots_.failures().empty()) return report_start_failure();
   const std::string starter = roots_.none() ? "all agents" : starter_of(plan_, 0);
   say("hvdrun: " + starter + " ended, but only " + std::to_string(ends_.size()) + " of " +
-      std::to_string(agents_.ranks()) + " ranks said how they ended\n");
+      std::to_string(agents_.ranks()) + " ranks reported how they ended\n");
   return 1;
 }
 

@@ -11,8 +11,8 @@ namespace hvd::runner {
 
 // How many bytes an agent has read of a program's output, in memory that the program sees too. What
 // was written so far is that and what waits in the pipes, so that a rank which speaks over a
-// connection of its own (cluster/worker.py) can say how much output comes before its words: nobody
-// has to ask the agent for it.
+// connection of its own (cluster/worker.py) can say how much output comes before its message
+// without asking the agent.
 class OutputCount {
  public:
   // For the program's environment: this text and place().

@@ -105,7 +105,7 @@ UniqueFd watch(const sigset_t& set) {
   return UniqueFd(fd);
 }
 
-constexpr Duration kKilledAfter = std::chrono::milliseconds(1500);  // of who was asked to end
+constexpr Duration kKilledAfter = std::chrono::milliseconds(1500);  // for a process asked to end
 constexpr std::size_t kStdinRead = 4096;                            // bytes
 
 bool may_read_stdin() {
@@ -266,7 +266,7 @@ void StdinPump::move() {
   if (!waiting_.empty()) {
     const ssize_t sent = ::write(to_.get(), waiting_.data(), waiting_.size());
     if (sent > 0) waiting_.erase(0, static_cast<std::size_t>(sent));
-    at_end_ = sent < 0 && errno != EINTR && errno != EAGAIN;  // nobody reads it
+    at_end_ = sent < 0 && errno != EINTR && errno != EAGAIN;  // it has no reader
   }
   if (at_end_) to_.reset();
 }

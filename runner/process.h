@@ -51,7 +51,7 @@ void kill_children(const std::function<bool(pid_t)>& which);
 // all that this process does not ignore, except what a fault of its own raises and what the
 // terminal sends to a reader in the background. SIGPIPE becomes an error code. Returns a signalfd.
 UniqueFd watch_signals();
-// SIGINT, SIGTERM, SIGHUP: who sends them wants the job to end. The others are its programs'
+// SIGINT, SIGTERM, SIGHUP: their sender wants the job to end. The others are its programs'
 // affair.
 bool is_stop_signal(int signal);
 // Readable while one of those is pending. After watch_signals().
@@ -105,7 +105,7 @@ class RootProcesses {
   Duration ended_for(TimePoint now) const {
     return ended() && !none() ? now - ended_at_ : Duration::zero();
   }
-  // Nothing was started: somebody else starts the agents.
+  // Nothing was started: something else starts the agents.
   bool none() const { return sessions_.empty(); }
   struct Failure {
     std::size_t command = 0;  // its number in the plan

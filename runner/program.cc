@@ -137,7 +137,7 @@ TimePoint Program::next_deadline() const {
   return has_room() ? std::min(given_up_at(), last_output_ + kQuiet) : given_up_at();
 }
 
-// What the program wrote and nobody has read: a terminal holds up to 640 KiB, and hands over a few
+// What the program wrote and is still unread: a terminal holds up to 640 KiB, and hands over a few
 // at a time. It ends when all that have it open are gone; one that got away may keep it open.
 bool Program::delivered(TimePoint now) const {
   if (!out_ && !err_) return true;
@@ -173,7 +173,7 @@ void Program::stop(int signal) {
   if (!kill_at_) kill_at_ = Clock::now() + (signal == SIGKILL ? Duration::zero() : kGrace);
 }
 
-// The system ignores SIGTSTP in a session of its own, where nobody could continue what it stops.
+// The system ignores SIGTSTP in a session of its own, where nothing could continue what it stops.
 void Program::pass_on(int signal) {
   reap();
   if (!end_) kill(-pid_, signal == SIGTSTP ? SIGSTOP : signal);

@@ -40,7 +40,7 @@ class Program {
   TimePoint next_deadline() const;
   void tick(TimePoint now);
 
-  // hvdrun has taken so many bytes.
+  // hvdrun has taken this many bytes.
   void taken(std::size_t bytes) { on_the_way_ -= std::min(on_the_way_, bytes); }
   // `signal` first, SIGKILL to all of its group after a grace.
   void stop(int signal);

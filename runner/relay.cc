@@ -118,7 +118,7 @@ void Relay::obey(Message message) {
     case MessageType::kSignal:
       return agents_.tell(message.rank, read<Signal>(message));
     default:
-      ByteReader::malformed("no program that is started with --relay says that");
+      ByteReader::malformed("no program started with --relay sends such a message");
   }
 }
 

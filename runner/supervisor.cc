@@ -62,7 +62,7 @@ std::pair<UniqueFd, std::string> Supervisor::start_agents() {
     for (const LaunchCommand& each : plan_.commands) say("hvdrun: " + join_words(each.argv) + "\n");
   }
   Pipe in = make_pipe();
-  // Agents that outlive who started them become our children, and we can reap them.
+  // Agents that outlive what started them become our children, and we can reap them.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   starter_output_ = roots_.start(plan_, in.read_end.get());
   const std::string& address = plan_.agent_address;

@@ -103,7 +103,7 @@ else:
 
 def _shutdown_at_exit() -> None:
     """While Python still runs, so that arrays in flight are dropped as they should."""
-    if hasattr(_sys, "last_value"):  # an exception that nobody caught: see session.h
+    if hasattr(_sys, "last_value"):  # an uncaught exception: see session.h
         return
     try:
         shutdown()

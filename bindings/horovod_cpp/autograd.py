@@ -1,4 +1,4 @@
-"""Recording of operations: switching it, gradients as values, functions of one's own."""
+"""Recording of operations: switching it on and off, gradients as values, functions of your own."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class autocast(contextlib.ContextDecorator):
     A context manager, ``with hvd.autocast("cpu"):``, and a decorator, ``@hvd.autocast()``, for forward
     and loss; call ``backward()`` after it or within. Products (``matmul``, ``linear``, the
     convolutions) compute in ``dtype``; softmax, losses and sums in float32; operands of two floating
-    dtypes meet in the wider one; everything else takes what it gets. Parameters, their gradients and
+    dtypes are cast to the wider; everything else takes what it gets. Parameters, their gradients and
     the optimizer stay float32. A parameter is cast once and the copy kept until the outermost region
-    ends. Threads begin outside; ``DataParallel``'s replicas do as their caller.
+    ends. Threads begin outside; ``DataParallel``'s replicas behave like their caller.
 
     Args:
         device_type: ``"cpu"``, as PyTorch wants it; or the dtype.
@@ -147,7 +147,7 @@ def grad(outputs: Tensor | Iterable[Tensor], inputs: Tensor | Iterable[Tensor],
 
 
 class Function:
-    """A differentiable function of one's own: derive, define two static methods, call ``apply``.
+    """A differentiable function of your own: derive, define two static methods, call ``apply``.
 
     ::
 
@@ -164,18 +164,18 @@ class Function:
 
         y = Cube.apply(x)
 
-    ``backward`` gives one gradient for each argument of ``forward``, None for those that have none.
-    It may be differentiated again where it is made of differentiable functions.
+    ``backward`` returns a gradient for each argument of ``forward``, None for those without one.
+    It may be differentiated again where it consists of differentiable functions.
     """
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Tensor:
-        """Gives one Tensor; runs unrecorded. ``ctx`` may be given any attributes."""
+        """Returns one Tensor; runs unrecorded. ``ctx`` may be given any attributes."""
         raise NotImplementedError("a Function defines forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Gives the gradients of the arguments, given ``gradient``, that of the result."""
+        """Returns the gradients of the arguments, given ``gradient``, that of the result."""
         raise NotImplementedError("a Function defines backward(ctx, gradient)")
 
     @classmethod

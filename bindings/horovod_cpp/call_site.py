@@ -10,7 +10,7 @@ _generated: set[str] = set()  # names of modules that have no file
 
 
 def skip(folder: str | pathlib.Path) -> None:
-    """Functions of this library are no place that tells a user anything."""
+    """Functions of this library tell a user nothing about the place."""
     global _libraries
     _libraries += (str(folder),)
 
@@ -34,7 +34,7 @@ def warn(text: str) -> None:
 
 
 def where() -> str:
-    """The innermost line of the main thread outside of libraries: "train.py:12 in evaluate"."""
+    """The innermost line of the main thread outside libraries: "train.py:12 in evaluate"."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None and (is_library(frame.f_code.co_filename)
                                  or frame.f_globals.get("__name__") in _generated):

@@ -17,7 +17,7 @@ def start_engine_thread(target: Callable[..., Any], *arguments: Any,
                         name: str | None = None) -> threading.Thread:
     """Start a daemon thread that calls ``target(*arguments)`` and takes none of the signals that
     are sent to the process: they are for the program's own threads. A program that blocks SIGTERM
-    in these, to look for it once a step, would be killed otherwise."""
+    in these, to look for it once per step, would be killed otherwise."""
     thread = threading.Thread(target=target, args=arguments, name=name, daemon=True)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:

@@ -108,7 +108,7 @@ def check_same_setup(what: str, setup: Sequence[str], process_set: ProcessSet) -
 
 
 def without_numbers(path: str) -> str:
-    """A name of Keras' layers without the numbers that it adds, which are other ones on a rank that has
+    """A name of Keras' layers without the numbers that it adds, which differ on a rank that has
     made more models."""
     return re.sub("_[0-9]+(?=[/_]|$)", "", path)
 

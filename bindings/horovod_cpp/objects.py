@@ -13,7 +13,7 @@ _Object = TypeVar("_Object")
 
 
 class _Failure:
-    """Travels in place of an object that there is none of, so that nobody waits for that."""
+    """Travels in place of an object that could not be made, so that no rank waits for it."""
 
     def __init__(self, text: str) -> None:
         self.text = text

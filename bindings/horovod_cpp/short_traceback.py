@@ -13,8 +13,8 @@ _FOLDER = str(pathlib.Path(__file__).parent)
 
 
 def short_traceback(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorates a public function: of an error that this package raises the traceback shows the
-    user's line and this one, and with HOROVOD_LOG_LEVEL=debug all that lies between.
+    """Decorates a public function: the traceback of an error that this package raises shows the
+    user's line and this one, and with HOROVOD_LOG_LEVEL=debug all frames between.
 
     Errors of the user's own functions, which this package may call, and of PyTorch's keep theirs.
     """

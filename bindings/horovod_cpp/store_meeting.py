@@ -1,4 +1,4 @@
-"""How ranks that have a store of PyTorch's in common find each other: what rank 0 would leave in the
+"""How ranks that share a store of PyTorch's find each other: what rank 0 would leave in the
 file of HVD_RENDEZVOUS=file:// goes to the others through the store."""
 
 import contextlib
@@ -47,11 +47,11 @@ def meeting_through(store: Any, key: str, rank: int, deadline: float) -> Iterato
 
     Args:
         store: what all ranks have in common, with set, wait and get as torch.distributed.Store.
-        key: under which rank 0 leaves its note there, new for each meeting.
+        key: under which rank 0 leaves its text there, new for each meeting.
         deadline: by time.monotonic().
 
     Raises:
-        InvalidArgumentError: there is something else than a note.
+        InvalidArgumentError: there is something other than that text.
         StalledError: rank 0 left none in time.
     """
     with tempfile.TemporaryDirectory(prefix="horovod_cpp-") as folder:

@@ -86,10 +86,10 @@ BatchSamplerLike: TypeAlias = BatchSampler | _SizedIterable[list[int]]
 
 
 class Compressor(Protocol):
-    """A compressor of one's own: see ``hvd.Compression``."""
+    """A compressor of your own: see ``hvd.Compression``."""
 
     def compress(self, tensor: Tensor, /) -> tuple[Any, Any]:
-        """What of ``tensor`` travels (a Tensor, an array or a list of them) and a context."""
+        """What travels of ``tensor`` (a Tensor, an array or a list of them) and a context."""
 
     def decompress(self, compressed: Any, context: Any, /) -> ArrayLike:
         """The tensor again, of ``compressed``, which was reduced, and the ``context``."""

@@ -80,7 +80,7 @@ void translate(std::exception_ptr pointer) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.exception())), error.exception());
   } catch (const Error& error) {
     py::set_error(exception_classes[static_cast<std::size_t>(error.code())], error.what());
-  } catch (const py::cast_error& error) {  // deep inside of an argument; pybind11 has RuntimeError
+  } catch (const py::cast_error& error) {  // deep inside an argument; pybind11 has RuntimeError
     py::set_error(PyExc_TypeError, error.what());
   }
 }
@@ -112,8 +112,8 @@ void bind_errors(py::module_& m) {
       make_class(m, "Error", "Base of all exceptions of horovod_cpp.", PyExc_Exception);
   PyObject* internal = make_class(
       m, "HorovodInternalError",
-      "The job cannot go on as it is: a rank is gone, silent or left. Never a user's mistake.",
-      error, PyExc_RuntimeError);
+      "The job cannot go on: a rank is gone, silent or has left. Never a user's mistake.", error,
+      PyExc_RuntimeError);
   exception_classes.fill(error);
   set(StatusCode::kInvalidArgument,
       make_class(m, "InvalidArgumentError",

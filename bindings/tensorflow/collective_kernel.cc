@@ -169,7 +169,7 @@ struct Tensors {
     tf().GetInput(context, index, &tensor, status);
     add(tensor, status);
   }
-  // In the memory of the input, if nobody holds that any more; nor do we, then.
+  // In the memory of the input, if nothing holds that any more; nor do we, then.
   void add_output(TF_OpKernelContext* context, int index) {
     add_input(context, index);
     if (!error.ok()) return;

@@ -18,7 +18,7 @@ enum class CollectiveKind : std::uint8_t {
   kAddSet = 9,      // `numbers` = the ranks of a new process set, ascending
   kRemoveSet = 10,  // `numbers` = the set
   kJoin = 11,       // this rank has no more data in this set; never compared, merged or cached
-  kMakeArena = 12,  // communication memory of so many bytes on every rank: the only shape
+  kMakeArena = 12,  // communication memory of this many bytes on every rank: the only shape
 };
 
 inline constexpr int kCollectiveKindCount = 13;

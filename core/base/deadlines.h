@@ -4,7 +4,7 @@
 
 #include "core/base/clock.h"
 
-// Every limit on how long a job, a call or a process waits at its end for somebody who may not
+// Every limit on how long a job, a call or a process waits at its end for a peer that may not
 // come. Retry intervals and limits that users set are elsewhere (core/config/config.h).
 namespace hvd {
 
@@ -54,7 +54,7 @@ inline constexpr Duration kErrorFlushLimit = std::chrono::milliseconds(100);
 // For the other ends of TCP connections to close; what is in the sockets arrives all the same.
 inline constexpr Duration kCloseLimit = std::chrono::milliseconds(150);
 
-// A process is gone within a second of its error, whoever is stopped: the rest of it is for a
+// A process is gone within a second of its error, whatever is stopped: the rest of it is for a
 // machine that is busy.
 static_assert(kErrorGoodbyeLimit + kErrorFlushLimit + kCloseLimit <=
               std::chrono::milliseconds(600));
@@ -66,7 +66,7 @@ inline constexpr Duration kMpiFinalizeLimit = std::chrono::minutes(5);
 
 // -- Calls that tell others how they ended
 
-// Of init(), past the deadline: for who met it to tell the others why.
+// Of init(), past the deadline: for ranks that met it to tell the others why.
 inline constexpr Duration kTellingLimit = std::chrono::seconds(5);
 // Of rank_zero_section() that failed: for the others to get the error before this rank leaves.
 inline constexpr Duration kDeliveryLimit = std::chrono::seconds(5);

@@ -63,7 +63,7 @@ void check_reduction(DType dtype, const Reduction& reduction) {
 namespace {
 
 [[noreturn]] void refuse(ReduceOp op, DType dtype) {
-  throw InvalidArgumentError(std::string(name_of(op)) + " means nothing for " +
+  throw InvalidArgumentError(std::string(name_of(op)) + " is undefined for " +
                              std::string(name_of(dtype)));
 }
 

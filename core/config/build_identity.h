@@ -6,8 +6,8 @@ namespace hvd {
 //
 // Ranks of one job map the same memory and read each other's bytes, and this library and the
 // modules that it opens share classes: all of that takes one build. The layouts, messages and tags
-// are all defined in those two folders, so that nobody has to remember to count a version up. Two
-// builds of the same sources are equal, whoever made them and for which system.
+// are all defined in those two folders, so that no version has to be counted up by hand. Two
+// builds of the same sources are equal, wherever and for whichever system they were built.
 const char* build_identity() noexcept;
 
 }  // namespace hvd

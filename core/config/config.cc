@@ -27,7 +27,7 @@ struct Setting {
   std::string (*write)(const Config&);
 };
 
-// The agreement has no default: whoever adds a setting has to say how the ranks stand to it.
+// The agreement has no default: a new setting has to say whether ranks must agree on it.
 template <Agreement Among, const auto& kKind, auto Member>
 Setting setting(const char* name, const char* meaning) {
   return {name,

@@ -83,7 +83,7 @@ struct Config : NetworkSettings {
 
 // Fills a Config from the environment. Malformed values and contradictions throw
 // InvalidArgumentError naming the variable, the value and what is accepted. Variables of Horovod's
-// that mean nothing here, and HOROVOD_ and HVD_ names that nobody knows, are warned about once a
+// that mean nothing here, and unknown HOROVOD_ and HVD_ names, are warned about once a
 // process, on rank 0.
 Config read_config();
 

@@ -16,8 +16,8 @@
 namespace hvd {
 namespace {
 
-// What has to be set for the launcher to be found. Only our own names are set by nobody else: half
-// of them is a mistake, and no reason to run as a job of one rank.
+// What has to be set for the launcher to be found. Only our own names are set by no other program:
+// half of them is a mistake, and no reason to run as a job of one rank.
 enum class Proof { kRank, kRankAndSize, kRankOrSize, kTorchrun };
 
 struct LauncherVariables {

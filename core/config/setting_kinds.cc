@@ -100,7 +100,7 @@ constinit const SettingKind<std::size_t> kWholeNumber = {
 constinit const SettingKind<std::size_t> kPositiveNumber = {
     "a whole number of at least 1", [](Text text) { return read_between<std::size_t>(text, 1); },
     &write_whole};
-// That are kept in memory.
+// Counts of what is kept in memory.
 constinit const SettingKind<std::size_t> kOperations = {
     "a whole number from 0 to 1000000",
     [](Text text) { return read_between<std::size_t>(text, 0, 1'000'000); }, &write_whole};
@@ -126,13 +126,13 @@ constinit const SettingKind<Duration> kSecondsAboveZero = {
       return value && *value > Duration::zero() ? value : std::nullopt;
     },
     &write_seconds};
-// For limits that there have to be.
+// For limits that must exist.
 constinit const SettingKind<Duration> kPositiveSeconds = {
     "seconds, a number from 1 to 1e6",
     [](Text text) { return read_duration(text, kSecond, 1, 1e6); }, &write_seconds};
 constinit const SettingKind<std::string> kText = {
     "text", [](Text text) { return std::optional(std::string(text)); }, &write_text};
-// DYNAMIC is Horovod's word for "no file yet": start_timeline() always works here.
+// DYNAMIC is Horovod's name for "no file yet": start_timeline() always works here.
 constinit const SettingKind<std::string> kTimelinePath = {
     "a file name, or DYNAMIC",
     [](Text text) { return std::optional(std::string(text == "DYNAMIC" ? "" : text)); },
@@ -148,7 +148,7 @@ constinit const SettingKind<std::string> kControlTransport = {
 // What init() joins.
 constinit const SettingKind<std::string> kWorldChoice = {
     "job or self", [](Text text) { return one_of(text, "job", "self"); }, &write_text};
-// gloo is Horovod's word for "without MPI".
+// gloo is Horovod's name for "without MPI".
 constinit const SettingKind<std::string> kController = {
     "auto, mpi, or gloo (without MPI)",
     [](Text text) { return one_of(text, "auto", "mpi", "gloo"); }, &write_text};

@@ -74,7 +74,7 @@ constexpr UnusedVariable kUnused[] = {
 // Not in the table of settings, but meant for people to set.
 constexpr std::array kSetByUsers = {"HVD_ISA", "HVD_DATA_DIR", "HVD_RENDEZVOUS_KEY"};
 
-// What others than users set, or read: launchers for their ranks, builds, the tests.
+// What programs set or read: launchers for their ranks, builds, the tests.
 constexpr std::array kOfLaunchers = {
     "HOROVOD_RANK",        "HOROVOD_SIZE",       "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE",
     "HOROVOD_CROSS_RANK",  "HOROVOD_CROSS_SIZE", "HVD_RANK_MARK",      "HVD_RANK_PROCESS",

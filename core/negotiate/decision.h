@@ -53,11 +53,11 @@ struct RejectName {
   std::string name;
   Status why;
 };
-// Who has this slot's name pending announces it again in full.
+// A rank that has this slot's name pending announces it again in full.
 struct EvictSlot {
   SlotNumber slot = 0;
 };
-// From here on nobody waits for this rank in this process set, until all of its ranks have joined.
+// From here on no rank waits for this one in this process set, until all of its ranks have joined.
 struct JoinRank {
   Joining joining;
 };

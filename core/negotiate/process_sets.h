@@ -33,7 +33,7 @@ class ProcessSets {
   // A rank of the set that has not joined: what all of them submitted is complete.
   bool expects(ProcessSetId set, Rank rank) const { return state(set, rank) == State::kActive; }
   bool joined(ProcessSetId set, Rank rank) const { return has(set, rank) && !expects(set, rank); }
-  // Somebody has joined somewhere and waits for others.
+  // Some rank has joined in some set and waits for others.
   bool anyone_joined() const { return joins_ > 0; }
   // How many ranks of the set have joined.
   int joined(ProcessSetId set) const { return sets_[set].joined; }
@@ -45,7 +45,7 @@ class ProcessSets {
   // `joins_average`.
   int divisor(ProcessSetId set) const { return sets_[set].divisor; }
 
-  // A rank that was expected joins. True when it was the last: then nobody is joined any more.
+  // A rank that was expected joins. True when it was the last: then no rank is joined any more.
   bool join(ProcessSetId set, Rank rank, bool joins_average);
 
  private:

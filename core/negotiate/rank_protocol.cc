@@ -122,7 +122,7 @@ void RankProtocol::receive_abort(ByteReader& in) {
   const auto notice = deserialize<AbortNotice>(in);
   in.expect_end();
   if (stopping_.stopped()) return;
-  // Who is lost to one rank may be there, with nobody else to hear of it from.
+  // A rank that is lost to one may be there, with no other to hear of it from.
   if (root() && notice.lost > 0 && notice.lost < tree_.size) {
     messages_.send(notice.lost, MessageKind::kAbortBroadcast, notice);
   }

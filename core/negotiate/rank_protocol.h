@@ -40,7 +40,7 @@ class RankProtocol final {
   void finished(std::uint64_t batch);
   // The answer to ProbeRanks: where this rank's program is ("train.py:12"); empty = it cannot say.
   void status_reported(const std::string& where);
-  // Rank 0: until `deadline` nobody is blamed for waiting for rank 0.
+  // Rank 0: until `deadline` no rank is blamed for waiting for rank 0.
   void expect_wait_for_root(TimePoint deadline);
   // Rank 0: everything decided later is done under these.
   void change_settings(const NegotiationSettings& settings);

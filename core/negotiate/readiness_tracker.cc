@@ -114,7 +114,7 @@ void ReadinessTracker::complete_in_full(Count& count, Announcement& complete) {
 }
 
 bool ReadinessTracker::add(const MissingRanks& absence, Reporter from, std::uint64_t applied) {
-  // By now nobody is waited for below this child, or the child knew less than this node did when
+  // By now no rank is waited for below this child, or the child knew less than this node did when
   // the name became complete here.
   if (weight(from, absence.set) == 0 || applied < expected_[absence.set].since) return false;
   if (is_void(absence.name, applied)) return false;

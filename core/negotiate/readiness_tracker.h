@@ -34,8 +34,8 @@ class ReadinessTracker {
   void add(const Variants& variants, Reporter from, std::uint64_t applied, Announcement& complete);
   // A child says that this name is incomplete below it. False when that is void.
   bool add(const MissingRanks& absence, Reporter from, std::uint64_t applied);
-  // Log entry `number` added the set or changed who is expected in it. What waited for nobody else
-  // is appended to `complete`.
+  // Log entry `number` added the set or changed who is expected in it. What waited for no other
+  // rank is appended to `complete`.
   void recount(ProcessSetId set, std::uint64_t number, Announcement& complete);
 
   // True when an announcement of `slot` by a rank that had applied that much is void.
@@ -49,7 +49,7 @@ class ReadinessTracker {
 
   // -- for stall reports
   bool idle() const { return waiting_ == 0; }
-  // Names that somebody at or below this node announced and somebody else did not.
+  // Names that some ranks at or below this node announced and others did not.
   std::vector<Waiting> waiting() const;
   // Ranks at or below this node that have not announced `name`, as far as is known here.
   std::vector<Rank> missing(const std::string& name) const;
@@ -67,7 +67,7 @@ class ReadinessTracker {
     std::size_t arrived = 0;
     std::uint64_t round = 0;  // 0 = nothing heard
     ProcessSetId set = kWorldSet;
-    bool in_full = false;  // somebody announced a request: `variants` counts everybody
+    bool in_full = false;  // a rank announced a request: `variants` counts all ranks
     Variants variants;
     std::vector<std::uint64_t> bits;  // who reported
   };

@@ -79,7 +79,7 @@ class ResponseCache {
   const FusionKey& key(SlotNumber slot) const { return slots_[slot].key; }
   std::size_t bytes(SlotNumber slot) const { return slots_[slot].bytes; }
 
-  // Defines a free slot, or defines a slot of this name anew.
+  // Defines a free slot, or redefines a slot of this name.
   void define(SlotNumber slot, std::shared_ptr<const Request> request, bool once);
   void erase(SlotNumber slot);
 

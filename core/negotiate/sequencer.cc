@@ -74,7 +74,7 @@ void Sequencer::take_name(const Variants& variants) {
       {slot.value_or(kNoSlot), std::make_shared<const Request>(request), moved || request.flagged});
 }
 
-// No rank joins while it has something pending, so who is needed and has joined did so before.
+// No rank joins while it has something pending, so a needed rank that has joined did so before.
 bool Sequencer::reject_for_a_join(const Request& request) {
   std::string why;
   if (needs_root(request.kind) && sets_.joined(request.set, request.root)) {

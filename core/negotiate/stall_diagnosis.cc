@@ -173,7 +173,7 @@ StallDiagnosis::State StallDiagnosis::state_of(Rank rank) const {
   return seen->pending > 0 ? State::kRuns : State::kBusy;
 }
 
-// What a rank does that has not submitted what others wait for.
+// What a rank that has not submitted what others wait for is doing.
 StallLine StallDiagnosis::line_of(Rank rank) const {
   const RankStatus* seen = rank_statuses_.find(rank);
   const auto with_place = [&](std::string does, std::uint64_t number) {

@@ -78,7 +78,7 @@ class StallDiagnosis {
   // All ranks were asked; an answer came.
   void asked() { rank_statuses_.asked(now_); }
   void take(RankStatus rank_status) { rank_statuses_.take(std::move(rank_status)); }
-  // Until `deadline` nobody is blamed for waiting for rank 0.
+  // Until `deadline` no rank is blamed for waiting for rank 0.
   void expect_wait_for_root(TimePoint deadline) { root_expected_ = deadline; }
   bool expects_root() const { return root_expected_ && now_ < *root_expected_; }
   // Waits for rank 0 do not count while they are expected, nor does the time they took.

@@ -102,7 +102,7 @@ void StallWatch::check_batches(std::span<const RunningBatch> batches, Findings& 
   });
 }
 
-// Who has joined waits for the others, who may take their time as long as something runs.
+// A rank that joined waits for the others, which may take their time as long as something runs.
 void StallWatch::check_joins(Findings& findings) {
   std::vector<Waiting> waiting;
   for (ProcessSetId set = 0; set < progress_.size(); ++set) {

@@ -51,7 +51,7 @@ class StallWatch {
   void tell_absence(const std::string& name, Duration held, std::vector<MissingRanks>& absences);
   // The log says that a rank joined: what was told before does not count any more.
   void joined(ProcessSetId set);
-  // Something ran in the set. The clock of those who wait for the others to join begins anew.
+  // Something ran in the set. The clock of ranks that wait for the others to join restarts.
   void note_progress(ProcessSetId set);
 
   StallDiagnosis& diagnosis() { return diagnosis_; }

@@ -45,7 +45,7 @@ class Submissions {
   std::optional<Ticket> take(const std::string& name);
   // The name has a slot now that says what was submitted.
   void bind_slot(const std::string& name, SlotNumber slot);
-  // The slot is about to be defined anew, for ranks that moved; what is pending here stays in it.
+  // The slot is about to be redefined, for ranks that moved; what is pending here stays in it.
   void keep(SlotNumber slot, const Request& request);
   // The slot goes: from now on its submission is kept by name.
   void unbind_slot(SlotNumber slot, const Request& request);

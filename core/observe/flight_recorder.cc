@@ -44,7 +44,7 @@ void check_private(const UniqueFd& folder, const std::string& path) {
   struct stat status {};
   if (fstat(folder.get(), &status) != 0) refuse(path);
   if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    refuse_place(path, "it belongs to somebody else, or others may write to it");
+    refuse_place(path, "it belongs to another user, or others may write to it");
   }
 }
 
@@ -63,7 +63,7 @@ using NameFilter = std::function<bool(std::string_view)>;
 
 std::vector<std::string> names_in(const UniqueFd& folder, const NameFilter& wanted) {
   std::vector<std::string> names;
-  // From its beginning, whoever has read it before; closedir() closes the descriptor.
+  // From its beginning, even if it was read before; closedir() closes the descriptor.
   DIR* const stream = fdopendir(openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (stream == nullptr) return names;
   while (const dirent* const entry = readdir(stream)) {

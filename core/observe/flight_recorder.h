@@ -18,7 +18,7 @@ struct RecordFolder {
   std::string base;
   std::string job;
   // `base` is the default, in a folder that others may use too: it has to be a folder of this user
-  // that nobody else may write to, and only the newest of its jobs are kept.
+  // that no other user may write to, and only the newest of its jobs are kept.
   bool is_default = false;
 
   std::string path() const { return base + "/" + job; }

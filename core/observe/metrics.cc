@@ -79,7 +79,7 @@ std::vector<Lateness> Stragglers::totals() const {
 }
 
 void Stragglers::count(const std::vector<Wait>& waits, std::vector<Lateness>& totals) {
-  if (waits.size() < 2) return;  // nobody to compare with
+  if (waits.size() < 2) return;  // no rank to compare with
   const auto less = [](const Wait& a, const Wait& b) { return a.wait < b.wait; };
   const auto [shortest, longest] = std::minmax_element(waits.begin(), waits.end(), less);
   for (const Wait& wait : waits) {

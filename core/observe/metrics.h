@@ -65,7 +65,7 @@ class Metrics final : public Observer {
 
   const TimePoint begin_ = Clock::now();
   const Duration blocked_before_;
-  // Large jobs compare every so many batches, all ranks the same ones.
+  // Large jobs compare every n-th batch, all ranks the same ones.
   const std::uint64_t sample_every_;
 
   mutable Mutex mutex_;

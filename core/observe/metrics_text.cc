@@ -177,7 +177,7 @@ const char* plural(std::uint64_t count) {
 }
 
 std::string who_is_slow(const MetricsSnapshot& snapshot, std::size_t slowest) {
-  if (snapshot.size == 1) return "one rank waits for nobody";
+  if (snapshot.size == 1) return "one rank waits for no other";
   if (snapshot.ranks.empty()) return "known on rank 0";
   const Lateness& lateness = snapshot.ranks[slowest].lateness;
   if (lateness.batches == 0) return "no batch compared yet";

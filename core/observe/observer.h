@@ -60,7 +60,7 @@ struct BatchInfo {
 // What another rank's observer has collected.
 struct Observation {
   Rank from = 0;
-  // How the sender's clock relates to rank 0's; empty when nobody measured it.
+  // How the sender's clock relates to rank 0's; empty when it was not measured.
   std::optional<ClockEstimate> clock;
   std::span<const std::byte> bytes;
 };

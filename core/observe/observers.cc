@@ -106,7 +106,7 @@ void Observers::tick(TimePoint now, bool observed) {
   }
   if (observed_ && (changed || now >= next_ask_)) ask(now);
   const bool ends = changed && !observed_;
-  // Who is observed waits for its first measurement: times alone say nothing to rank 0.
+  // An observed rank waits for its first measurement: times alone say nothing to rank 0.
   if (ends || (touched_ && now >= next_collect_ && (!observed_ || clock_.at(now)))) {
     collect(now, Note::kCollected);
   }
@@ -141,7 +141,7 @@ void Observers::receive(Rank from, std::span<const std::byte> message, TimePoint
   if (observers_.empty()) return;
   ByteReader in(message);
   if (deserialize<MessageHeader>(in).epoch != epoch_) return;
-  if (from < 0 || from >= size_ || from == rank_) ByteReader::malformed("an observation of nobody");
+  if (from < 0 || from >= size_ || from == rank_) ByteReader::malformed("observation of no rank");
   const Note note = in.get_enum<Note>(kNoteCount);
   if (root() == (note == Note::kAnswer)) ByteReader::malformed("an observation for another rank");
   if (note == Note::kAsk) return answer(from, in, now);

@@ -41,7 +41,7 @@ UniqueFd open_trace(const std::string& path) {
   const auto type = std::filesystem::status(path, error).type();
   if (type != std::filesystem::file_type::regular &&
       type != std::filesystem::file_type::not_found) {
-    // Whoever reads a pipe could hold up the end of the job.
+    // The reader of a pipe could hold up the end of the job.
     refuse_trace(path, error ? error.message() : "it is not a regular file");
   }
   try {

@@ -15,7 +15,7 @@ enum class EventKind : std::uint8_t {
   kSubmitted = 0,  // a name
   kFinished = 1,   // a batch, when it finished
   kFailed = 2,     // a name
-  kDropped = 3,    // so many tensor events did not find room
+  kDropped = 3,    // how many tensor events did not find room
   kClosed = 4,     // this rank records no more
 };
 constexpr unsigned kEventKindCount = 5;
@@ -305,7 +305,7 @@ void TimelineTracks::close(TimePoint now) {
 
 TimelineTracks::Track& TimelineTracks::track_of(const BatchMemberInfo& tensor) {
   const std::string name(tensor.name);
-  // A failed name may be automatic although nobody says so.
+  // A failed name may be automatic without being marked so.
   if (const auto lane = taken_.find(name); lane != taken_.end()) return lanes_[lane->second];
   if (!tensor.automatic_name) {
     const auto [it, is_new] = tracks_.try_emplace(name);

@@ -32,8 +32,8 @@ struct Slice {
   // steps outputs sum to what inputs do, less what the residuals hold. May be null.
   float* residual = nullptr;
   // All-reduce: all ranks agreed that input and output are the same memory and begin here, so that
-  // each may read and write the others' where it lies, or reduce neighbours as one. Absent = nobody
-  // else touches it. Slices of one call are all in one arena or all in none.
+  // each may read and write the others' where it lies, or reduce neighbours as one. Absent = no
+  // other rank touches it. Slices of one call are all in one arena or all in none.
   std::optional<SlicePlace> place = {};
   // All-reduce: not 0 if the slices of the call are one submission: tells it from others, and is
   // equal on all ranks. See show_early().
@@ -171,7 +171,7 @@ class Collective {
   // again; none waits. abort() here ends its operations too.
   virtual std::unique_ptr<Collective> subset(std::uint32_t number, std::span<const Rank> ranks) = 0;
 
-  // How soon to advance running operations although nobody rang the doorbell; empty = only when
+  // How soon to advance running operations although the doorbell did not ring; empty = only when
   // rung. What cannot ring (MPI) answers a back-off of at most 100 us while any of its operations
   // runs, those of subsets included, and a longer one while progress() is needed.
   virtual std::optional<Duration> poll_interval() const { return std::nullopt; }

@@ -40,11 +40,11 @@ class ControlPlane {
   // Everything that can make poll() or an Operation progress rings this, except what says that it
   // wants to be polled.
   virtual Doorbell& doorbell() noexcept = 0;
-  // How soon to poll again although nobody rang; empty = only when rung. Control planes that cannot
+  // How soon to poll again without a ring; empty = only when rung. Control planes that cannot
   // ring (MPI between hosts) answer a back-off of at most 100 us.
   virtual std::optional<Duration> poll_interval() const { return std::nullopt; }
-  // The loop is about to sleep until it is rung: what rings only while nobody polls begins to, also
-  // for what happened since the last poll(). Returns how soon to poll all the same.
+  // The loop is about to sleep until it is rung: what rings only while no thread polls begins to,
+  // also for what happened since the last poll(). Returns how soon to poll all the same.
   virtual std::optional<Duration> prepare_sleep() { return poll_interval(); }
   // The job has failed: a destructor that delivers what is queued waits for kErrorFlushLimit at
   // most.

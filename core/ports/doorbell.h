@@ -13,11 +13,11 @@ struct DoorbellState {
   std::atomic<std::uint32_t> listeners{0};  // bits of Listener: whom a ring wakes
 };
 
-// Who sleeps on a doorbell: the thread it belongs to, or one that does its work for a while.
+// What sleeps on a doorbell: the thread it belongs to, or one that does its work for a while.
 enum class Listener : std::uint32_t { kOwner = 1, kLoopOwner = 2 };
 
 // What a coordinator sleeps on: submissions, control messages and peers' data all ring it. A futex,
-// so that ringing costs no system call while nobody listens. Any number of threads ring.
+// so that ringing costs no system call while no thread listens. Any number of threads ring.
 class Doorbell {
  public:
   // Rings through `state`, which must outlive this object.
@@ -30,7 +30,7 @@ class Doorbell {
   // From now on rings wake those who sleep as `who`; until ignore().
   void listen(Listener who) noexcept;
   void ignore(Listener who) noexcept;
-  // Sleeps until somebody rings after `seen` was read, or until the deadline. A ring that came
+  // Sleeps until a ring after `seen` was read, or until the deadline. A ring that came
   // while `who` did not listen may go unnoticed until the deadline.
   void sleep(std::uint32_t seen, TimePoint deadline, Listener who) noexcept;
   // Listens for good, and sleeps. Several threads may.

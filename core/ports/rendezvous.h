@@ -49,7 +49,7 @@ class Rendezvous {
 
   virtual Rank rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
-  // What all ranks knew before they met and nobody else does; empty = nothing.
+  // What all ranks knew before they met and no other process does; empty = nothing.
   virtual std::string secret() const { return {}; }
   // Every rank's text, by rank. Collective; waits for the others. Throws StalledError naming those
   // who are missing at the deadline; what one rank throws, all do.

@@ -59,7 +59,7 @@ std::uint64_t key_of(const Submission& submission) {
   return content_hash(std::as_bytes(std::span(submission.request.name))) | 1;
 }
 
-// Nobody can reduce in an arena that is not shared: it gets no number.
+// No rank can reduce in an arena that is not shared: it gets no number.
 Outcome arena_outcome(const ArenaMemory& arena, std::uint64_t number) {
   const Buffer& mine = arena.mine;
   const TensorView view = {mine.data, static_cast<std::int64_t>(mine.bytes), DType::kU8, {}};
@@ -116,7 +116,7 @@ UnfinishedBatch Batch::unfinished() const {
   report.name = info_.members.front().name;
   report.others = info_.members.size() - 1;
   for (const BatchMemberInfo& member : info_.members) {
-    if (member.ticket == 0) continue;  // an identity contribution: nobody announced it here
+    if (member.ticket == 0) continue;  // an identity contribution: not announced here
     if (!report.since || member.submitted < *report.since) report.since = member.submitted;
   }
   return report;
@@ -290,7 +290,7 @@ std::vector<std::int64_t> Batch::rows_to(const Part& part) const {
   return rows;
 }
 
-// Of the batch's so-manyth tensor, what each rank said it brings; alltoall, scatter: for this rank.
+// What each rank said it contributes to the batch's n-th tensor; alltoall, scatter: to this rank.
 std::vector<std::int64_t> Batch::rows_from(std::size_t tensor) const {
   std::vector<std::int64_t> rows(set_->ranks.size(), 0);
   if (plan_.key.kind == Kind::kGather && position_ != root_) return rows;

@@ -15,7 +15,7 @@
 
 namespace hvd {
 
-// Communication memory that is used again once nobody holds it any more. For one thread.
+// Communication memory that is reused once nothing holds it any more. For one thread.
 class ScratchMemory {
  public:
   // Aligned to 64 bytes; the contents are what was there before.
@@ -26,7 +26,7 @@ class ScratchMemory {
 };
 
 // What a joined rank brings to a request of the others: the neutral element, or no rows. What it
-// gets is written to the same memory, and nobody reads it. `position` is the rank's in the set.
+// gets is written to the same memory, and never read. `position` is the rank's in the set.
 InFlightPtr identity_contribution(const Request& request, const SetMembers& set, Rank position,
                                   Collective& collective, ScratchMemory& scratch);
 

@@ -20,10 +20,10 @@ struct CallbackQueue::Shared {
   Mutex mutex;
   std::condition_variable_any changed;
   std::deque<Callback> callbacks HVD_GUARDED_BY(mutex);
-  std::thread::id thread HVD_GUARDED_BY(mutex);  // that calls them; none = nobody does
+  std::thread::id thread HVD_GUARDED_BY(mutex);  // that calls them; none = no thread does
   bool stop HVD_GUARDED_BY(mutex) = false;
 
-  // Detached: whoever waits for it does so by `thread`, with a limit.
+  // Detached: waiting for it is done through `thread`, with a limit.
   static void start(const std::shared_ptr<Shared>& shared) HVD_REQUIRES(shared->mutex) {
     std::thread thread = start_engine_thread([shared] { run(shared); });
     shared->thread = thread.get_id();
@@ -51,7 +51,7 @@ struct CallbackQueue::Shared {
     shared->changed.notify_all();
   }
 
-  // False when the thread shall end.
+  // False when the thread should end.
   bool take(Callback& callback) {
     const MutexLock lock(mutex);
     while (callbacks.empty() && !stop) changed.wait(mutex);

@@ -19,8 +19,8 @@
 
 namespace hvd {
 
-// Where the engine writes the end of a submission. A doorbell and no mutex: ending one that nobody
-// waits for costs no system call. Thread-safe.
+// Where the engine writes the end of a submission. A doorbell and no mutex: ending one that no
+// thread waits for costs no system call. Thread-safe.
 class Completion {
  public:
   // What a wait is for.
@@ -40,7 +40,7 @@ class Completion {
   // last has ended. wake() follows on each that end() ended.
   bool end(Status status, Outcome outcome = {}, Parts parts = {});
   void wake() noexcept;
-  // Before the end: all of it is in a device's queue in front of `past`, so that who goes on there
+  // Before the end: all of it is in a device's queue in front of `past`, so that what goes on there
   // need not wait for the device. The outcome is final. Nothing happens if it ended before; wake()
   // follows.
   void order(Fence past, Outcome outcome);

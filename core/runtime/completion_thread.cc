@@ -21,7 +21,7 @@ struct CompletionThread::Shared {
 
   Shared(std::function<void(Batch&)> when_reached, Doorbell& doorbell)
       : reached(std::move(when_reached)), bell(&doorbell) {}
-  // Batches are left here with a thread that was left behind. What they use may be gone.
+  // Batches kept alive for the detached thread. What they use may be gone.
   ~Shared() {
     for (Waiting& each : waiting) leak_until_exit(std::move(each.batch));
     for (Ended& each : ended) leak_until_exit(std::move(each.batch));
@@ -38,7 +38,7 @@ struct CompletionThread::Shared {
   bool stop HVD_GUARDED_BY(mutex) = false;
   bool gone HVD_GUARDED_BY(mutex) = false;
 
-  // False when the thread shall end.
+  // False when the thread should end.
   bool take(Waiting& next) {
     const MutexLock lock(mutex);
     while (waiting.empty() && !stop) changed.wait(mutex);
@@ -53,7 +53,7 @@ struct CompletionThread::Shared {
     return true;
   }
 
-  // Whoever this thread was left behind by is gone, and so is what `reached` needs.
+  // The owner of this detached thread is gone, and so is what `reached` needs.
   bool may_end() {
     const MutexLock lock(mutex);
     ending = !stop;
@@ -107,7 +107,7 @@ CompletionThread::~CompletionThread() {
   if (shared_->wait_for(kThreadEndLimit, &Shared::is_gone)) {
     thread_.join();
   } else {
-    shared_->wait_until_ended();  // it waits for nobody
+    shared_->wait_until_ended();  // it waits for no other thread
     thread_.detach();
   }
 }

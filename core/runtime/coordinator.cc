@@ -21,14 +21,14 @@ NegotiationSettings settings_from(const Config& config, int size) {
   settings.stall_warning = config.stall_warning;
   settings.stall_limit = config.stall_limit;
   settings.deterministic = config.deterministic || config.disable_group_fusion;
-  if (size == 1) {  // there is nobody whose tensors could come later, or whose device is behind
+  if (size == 1) {  // no other rank's tensors could come later, or device be behind
     settings.batching_gap = Duration::zero();
     settings.batches_in_flight = std::numeric_limits<int>::max();
   }
   return settings;
 }
 
-// At least a turn in this time, for what nobody rings for: submissions that their thread meant to
+// At least one turn in this time, for what does not ring: submissions that their thread meant to
 // wait for at once and did not, timers that a thread set which ran the loop.
 constexpr Duration kHeartbeat = std::chrono::seconds(1);
 constexpr Duration kUnreadyInterval = std::chrono::microseconds(50);  // fences do not ring
@@ -221,7 +221,7 @@ bool Coordinator::announce() {
     if (!announce(entry)) return true;
   }
   const std::size_t announced = added.size() - parts_.unready.size();
-  // Who submits while earlier submissions are still in flight is likely to go on.
+  // A thread that submits while earlier submissions are in flight is likely to go on.
   if (announced > 0 && parts_.table.count() > announced) idle_.expect_more();
   if (!leave) return announced > 0;
   end_.leave();
@@ -309,8 +309,8 @@ bool Coordinator::advance_transfers(TimePoint now) {
   return moved;
 }
 
-// Rank 0 watches batches as long as they run on the first rank of their process set, and has nobody
-// to ask in a world of one.
+// Rank 0 watches batches as long as they run on the first rank of their process set, and has no
+// other to ask in a world of one.
 void Coordinator::watch_devices(TimePoint now) {
   device_watch_.set_limit(parts_.protocol.settings().stall_limit);
   if (!device_watch_.due(now)) return;

@@ -50,7 +50,7 @@ class Coordinator final : public CallerRunLoop {
   void submitted() noexcept {
     if (!SubmissionGroup::open() || !parts_.ownership->others_run()) control_.wake();
   }
-  // Rank 0 is about to work for up to `wait` without submitting: until then nobody is blamed for
+  // Rank 0 is about to work for up to `wait` without submitting: until then no rank is blamed for
   // waiting for it. Without effect on other ranks. Any thread.
   void expect_wait_for_root(Duration wait);
   // Rank 0: what is decided from soon on is done under the changed settings. `change` gets those of

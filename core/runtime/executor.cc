@@ -10,7 +10,7 @@
 namespace hvd {
 namespace {
 
-// Nobody may be waiting for it any more: whatever is called next throws this.
+// Perhaps no thread waits for it any more: whatever is called next throws this.
 Status lost_on_device(const BatchInfo& batch, const Status& why) {
   std::string what = std::string(name_of(batch.kind)) + " '";
   what.append(batch.members.front().name).append("'");
@@ -73,7 +73,7 @@ void Executor::show_early(const InFlight& entry) {
   port->second.collective->show_early(early_slices(entry.submission));
 }
 
-// Else a submission of the same name that is not shown could be taken for this one.
+// Otherwise a submission of the same name that is not shown could be taken for this one.
 void Executor::hide_early(Ticket ticket) noexcept {
   if (ticket != shown_.ticket) return;
   const auto port = ports_.find(shown_.port);
@@ -256,7 +256,7 @@ void Executor::finished_here(BatchPtr batch) {
   }
   fence.wait();  // throws if the device failed
   batch->cancel();
-  observers_.finished(batch->info());  // whoever waited finds it counted
+  observers_.finished(batch->info());  // a thread that waited finds it counted
   finish_handles(*batch);
   count_finished(std::move(batch));
 }
@@ -272,16 +272,16 @@ void Executor::order_handles(Batch& batch, const Fence& past) {
   for (const InFlightPtr& member : members) member->completion.wake();
 }
 
-// On the coordinator or on the completion thread. First all end, then those wake who wait.
+// On the coordinator or on the completion thread. First all end, then waiting threads wake.
 void Executor::finish_handles(Batch& batch) {
   batch.cancel();
   const std::vector<InFlightPtr>& members = batch.members();
   table_.remove(members);
   for (std::size_t i = 0; i < members.size(); ++i) {
     InFlight& member = *members[i];
-    if (member.ticket == 0) continue;  // an identity contribution: nobody waits for it
+    if (member.ticket == 0) continue;  // an identity contribution: no thread waits for it
     Parts parts = std::move(member.submission.parts);
-    if (member.completion.is(Completion::Until::kEnqueued)) parts.clear();  // nobody may wait again
+    if (member.completion.is(Completion::Until::kEnqueued)) parts.clear();  // maybe no other wait
     member.completion.end({}, batch.take_outcome(i), std::move(parts));
   }
   for (const InFlightPtr& member : members) member->completion.wake();

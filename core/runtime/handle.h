@@ -55,7 +55,7 @@ class Handle {
   // keeps the queue until then. Never on this thread. Throws AbortedError in a forked child.
   void then(std::shared_ptr<CallbackQueue> queue, std::function<void()> callback) const;
 
-  // For who goes on in the queue of the device on which the results are, and need not wait there:
+  // For callers that go on in the queue of the results' device, and need not wait there:
   // these end as soon as the operation is enqueued, where the backend can have that. Until
   // wait_for() is true the operation may still fail; then the job has ended, which whatever is
   // submitted next throws.

@@ -59,8 +59,8 @@ void JobEnd::fail(const Status& why) {
   parts_.protocol.fail(failure_);
 }
 
-// Who waits for what a rank that left will not bring learns where its program is, if that can be
-// found out soon.
+// A rank that waits for what one that left will not bring learns where its program is, if that can
+// be found out soon.
 void JobEnd::stopped(const Stopped& effect) {
   if (phase_ != Phase::kRunning) return;
   stop_reason_ = effect.why;
@@ -79,7 +79,7 @@ void JobEnd::stopped(const Stopped& effect) {
   }
 }
 
-// What another rank's leaving means to this one.
+// What it means to this rank that another one left.
 void JobEnd::finish_departure(const std::string& location) {
   location_deadline_ = TimePoint::max();
   if (!departure_) return;
@@ -90,7 +90,7 @@ void JobEnd::finish_departure(const std::string& location) {
             std::to_string(departure_->waits_number);
     if (!location.empty()) text += ", at " + location;
   }
-  // Who waits for a message alone learns of that.
+  // A rank that waits only for a message learns of that.
   if (!departure_->waits_for.empty() || !parts_.transfers.busy()) {
     text += ". Different numbers of batches? See hvd.join(), and JoinCallback for Keras.";
   }

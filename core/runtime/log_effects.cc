@@ -29,8 +29,8 @@ void LogEffects::apply(const SetAdded& effect) {
   try {
     if (set->has(parts_.topology.rank)) parts_.executor.add_set(set);
   } catch (...) {
-    // Whoever asked tells the other ranks, and they remove the set: see World::add_process_set. For
-    // a rank that has joined nobody does.
+    // The asking rank tells the others, and they remove the set: see World::add_process_set. For
+    // a rank that has joined none does.
     set->failure = current_status();
     if (effect.ticket == 0) return end_.fail(set->failure);
   }
@@ -46,7 +46,7 @@ void LogEffects::apply(const SetRemoved& effect) {
 
 void LogEffects::apply(const AllJoined& effect) {
   parts_.joined.push_back(effect);
-  finish_joins();  // whoever joined last may leave now
+  finish_joins();  // the rank that joined last may leave now
 }
 
 // A join ends after what this rank submitted before it, whose handles may be dropped. Nothing can

@@ -29,7 +29,7 @@ class Notifier {
   // `report` gets every stall warning, besides the log.
   void on_stall(std::function<void(const std::string&)> report);
 
-  // Asks where the program is. False when nobody can say: there is no function, or it has not come
+  // Asks where the program is. False when it is not known: there is no function, or it has not come
   // back from the last time.
   bool request_location();
   // The location from the last request, once.

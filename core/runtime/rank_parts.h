@@ -33,7 +33,7 @@ struct RankParts {
 
   // How often to look for what does not ring; empty = all of it does.
   std::optional<Duration> poll_interval() const;
-  // The same for who sleeps, until it is rung.
+  // The same for a thread that sleeps, until it is rung.
   std::optional<Duration> prepare_sleep() const;
   bool in_flight() const { return executor.busy() || transfers.busy() || !table.empty(); }
   // Any thread.
@@ -41,7 +41,7 @@ struct RankParts {
   // Of what runs no batch: `number` is the outcome's.
   void finish(Ticket ticket, std::int64_t number);
   void fail(Ticket ticket, const Status& why);
-  // To the log, and to who asked for reports of stalls.
+  // To the log, and to the callback for reports of stalls.
   void warn(const std::string& text);
 
   std::unique_ptr<ControlPlane> control;  // doorbell(): any thread

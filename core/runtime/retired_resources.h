@@ -10,9 +10,9 @@
 
 namespace hvd {
 
-// What a device, or MPI, may still use although nobody waits for its end any more: kept until that
-// is past it; what it is not past at the end of this object stays until the process ends. Used by
-// one thread.
+// What a device, or MPI, may still use although no thread waits for its end any more: kept until
+// that is past it; what it is not past at the end of this object stays until the process ends. Used
+// by one thread.
 class RetiredResources {
  public:
   RetiredResources() = default;
@@ -30,7 +30,7 @@ class RetiredResources {
   void keep(std::shared_ptr<void> what, std::function<bool()> past) {
     if (!past()) kept_.push_back({std::move(what), std::move(past)});
   }
-  // Of what is past.
+  // Drops what the device is past.
   void let_go() {
     std::erase_if(kept_, [](const Kept& each) { return each.past(); });
   }

@@ -70,7 +70,7 @@ class Runtime {
 
   // The process sets that are there. Any thread, like all that follows.
   const SetRegistry& sets() const;
-  // How often submit() was called, by whomever: whether somebody used the job meanwhile.
+  // How often submit() was called, by any thread: whether the job was used meanwhile.
   std::uint64_t calls() const noexcept { return calls_.load(std::memory_order_relaxed); }
 
   // For Handle::then: calls what follows the end of a submission.

@@ -50,10 +50,10 @@ class TensorTable {
       : ownership_(std::move(ownership)) {}
 
   // All or none; moves from them. As many handles as submissions. Throws InvalidArgumentError on a
-  // name that is in flight under a handle that somebody has, or twice in the list, or a process set
-  // that this rank has joined, and the status of close() after it. A name in flight that nobody has
-  // a handle of is no error, so that it does not depend on how fast it runs: what is submitted
-  // waits here until the name is free.
+  // name that is in flight under a handle that is still held, or twice in the list, or a process
+  // set that this rank has joined, and the status of close() after it. A name in flight without a
+  // handle is no error, so that this does not depend on how fast it runs: what is submitted waits
+  // here until the name is free.
   void add(std::span<Submission> submissions, std::span<Handle> handles);
 
   // What was added since the last call, in order of submission; what had to wait for its name, when
@@ -84,7 +84,7 @@ class TensorTable {
   std::string take_in(const InFlightPtr& entry) HVD_REQUIRES(mutex_);
   // The reverse of take_in(), of the last entries.
   void put_back(InFlight& entry) HVD_REQUIRES(mutex_);
-  // The name is free: for who waits for it, if anybody does.
+  // Releases the name and starts the next submission queued under it.
   void forget(InFlight& entry) HVD_REQUIRES(mutex_);
   void release(InFlight& entry) HVD_REQUIRES(mutex_);
   bool waits(const InFlight& entry) const HVD_REQUIRES(mutex_);

@@ -40,7 +40,7 @@ class Transfers {
   bool busy() const { return !running_.empty(); }
   // Something was added that advance() has not seen yet.
   bool any_added() const { return any_added_; }
-  // When advance() must be called at the latest although nobody rang.
+  // When advance() must be called at the latest without a ring.
   TimePoint next_deadline(TimePoint now) const;
   // What broke a port; ok if nothing did. The job is about to stop then.
   const Status& failure() const { return failure_; }

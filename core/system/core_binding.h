@@ -14,7 +14,7 @@ std::vector<int> share_of_cores(const std::vector<int>& cores, int local_rank, i
 // While this lives, the threads of this process that may use all cores, and those they start, run
 // on this rank's share of the host's cores: ranks that wander soon meet on one core and wait for
 // each other. Threads that the program has bound itself, before or meanwhile, stay where they are.
-// Does nothing where somebody else has bound this process, the rank is alone on its host, ranks do
+// Does nothing where something else has bound this process, the rank is alone on its host, ranks do
 // not divide evenly among cores, or the system refuses. One at a time.
 class CoreBinding {
  public:

@@ -41,7 +41,7 @@ std::string follow_links(const std::string& path, std::error_code& error) {
 
 namespace {
 
-// O_NONBLOCK: a pipe that nobody reads is an error at once.
+// O_NONBLOCK: a pipe without a reader is an error at once.
 constexpr int kFlags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 constexpr mode_t kNewOutput = 0666;  // and the umask
 
@@ -104,7 +104,7 @@ namespace {
 
 constexpr mode_t kPermissions = 0777;
 constexpr mode_t kNewFile = 0666;  // and the umask
-constexpr int kAttempts = 8;       // to find a name that nobody has
+constexpr int kAttempts = 8;       // to find a name that is not taken
 
 std::string last_error() {
   return std::strerror(errno);

@@ -16,8 +16,8 @@ std::string host_name();
 // Differs from machine to machine and from boot to boot; empty where /proc is not there.
 std::string boot_id();
 
-// Both draw from the system's generator: for keys, and for names that nobody can guess and no other
-// process has. They throw InternalError if the system has none. Any thread.
+// Both draw from the system's generator: for keys, and for names that cannot be guessed and no
+// other process has. They throw InternalError if the system has none. Any thread.
 void draw_random(std::span<std::byte> bytes);
 std::string random_hex(std::size_t digits);
 

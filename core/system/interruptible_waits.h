@@ -9,7 +9,7 @@ namespace hvd {
 // While one lives, what the calling thread waits for in this library can be ended by its program,
 // Python's Ctrl-C for instance: `check` is called ten times per second of waiting, and what it
 // throws the wait throws. From then on every wait of the scope that would block throws the same, so
-// that what tidies up waits for nobody either. Scopes of one thread are nested; the innermost
+// that what tidies up does not wait either. Scopes of one thread are nested; the innermost
 // counts.
 class InterruptibleWaits {
  public:

@@ -25,11 +25,11 @@ class AutogradContext {
   // In backward: the same. Throws InvalidArgumentError naming the function if one was modified in
   // place since.
   std::vector<Tensor> saved_tensors() const { return saved_(); }
-  // Anything else that is to be kept.
+  // Anything else to be kept.
   std::any data;
 
   using Backward = std::function<std::vector<Tensor>(AutogradContext&, const Tensor& gradient)>;
-  // What Function and the Python package are made of: records `result`, which forward gave for
+  // What Function and the Python package are made of: records `result`, which forward returned for
   // `inputs` outside the graph, as the result of the function. `backward` gives a gradient for each
   // input, undefined for none; another number of them throws InvalidArgumentError.
   static Tensor record(const std::shared_ptr<AutogradContext>& context, Tensor result,
@@ -41,7 +41,7 @@ class AutogradContext {
   std::function<std::vector<Tensor>()> saved_;
 };
 
-// A differentiable function of one's own:
+// A differentiable function of your own:
 //
 //   struct Cube : Function<Cube> {
 //     static constexpr const char* kName = "Cube";
@@ -57,8 +57,8 @@ class AutogradContext {
 //   Tensor y = Cube::apply(x);
 //
 // forward runs outside the graph and takes any arguments; backward gives one gradient for each
-// Tensor among them, in their order, undefined for none. It may be differentiated again where it is
-// made of differentiable functions.
+// Tensor among them, in their order, undefined for none. It may be differentiated again where it
+// consists of differentiable functions.
 template <typename Derived>
 class Function {
  public:

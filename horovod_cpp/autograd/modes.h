@@ -55,7 +55,7 @@ class EnableGradGuard : public AutoGradMode {
 // one do not.)
 
 // Whether operations on this thread choose their dtype; false at the start of every thread, so also
-// in the workers of a DataLoader. DataParallel's replicas do as the thread that calls it.
+// in the workers of a DataLoader. DataParallel's replicas follow the thread that calls it.
 bool is_autocast_enabled() noexcept;
 // What products are computed in while it is enabled.
 DType autocast_dtype() noexcept;

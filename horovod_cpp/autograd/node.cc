@@ -137,7 +137,7 @@ Tensor AutogradContext::record(const std::shared_ptr<AutogradContext>& context, 
   const char* const name = kept_name(context->name_);
   const std::vector<Tensor> to_save = std::move(context->to_save_);
   if (!result.defined()) {
-    throw InvalidArgumentError(name, ": forward gave no tensor");
+    throw InvalidArgumentError(name, ": forward returned no tensor");
   }
   if (!wants_graph(inputs) || !is_floating(result.dtype())) return result;
   std::vector<Saved> saved;

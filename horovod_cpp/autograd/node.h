@@ -85,8 +85,8 @@ struct Record {
   LeafHooks hooks;                               // after
 };
 
-// A value that backward() needs, with its place in the graph and a check that nobody wrote into it
-// since.
+// A value that backward() needs, with its place in the graph and a check that nothing was written
+// into it since.
 class Saved {
  public:
   Saved() = default;
@@ -121,7 +121,7 @@ void deliver_rows(const Tensor& leaf, const Tensor& rows, const Tensor& values);
 // grad.
 [[nodiscard]] std::function<void()> before_delivery(const Tensor& leaf,
                                                     std::function<void(const Tensor& leaf)> hook);
-// For those who add.
+// For what adds to it.
 void call_hooks(const LeafHooks& hooks, const Tensor& leaf);
 
 // Adds the leaf's rows to its dense gradient.

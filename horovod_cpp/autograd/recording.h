@@ -10,7 +10,7 @@
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 
 // How the functions of this folder record themselves: their gradients are made of recorded
-// functions, so that they can be differentiated as often as one likes.
+// functions, so that they can be differentiated any number of times.
 namespace hvd::autograd {
 
 // Adds up what broadcasting from `shape` to a's shape repeated.
@@ -101,7 +101,7 @@ Tensor widened(const Tensor& a);
 // The operand of a product: cast if this is a region.
 Tensor lowered(const Tensor& a);
 
-// Whether an operation that belongs into float32 has to cast this operand first.
+// Whether an operation that belongs in float32 has to cast this operand first.
 inline bool raises(const Tensor& a) {
   return is_autocast_enabled() && is_half(a);
 }

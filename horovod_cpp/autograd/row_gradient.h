@@ -9,7 +9,7 @@ namespace hvd {
 // A gradient that is zero except in some rows (the first axis): what embedding(sparse = true)
 // leaves at its weight, so that a step over a large table touches only the rows that a batch read.
 //
-// It stays in this form until somebody asks for the whole: Tensor::grad() turns it into a dense
+// It stays in this form until the whole is asked for: Tensor::grad() turns it into a dense
 // gradient. A leaf that has gradient memory or a dense gradient gets a dense gradient at once, and
 // so does hvd::grad(). SGD, Adagrad, SparseAdam, clipping and the reductions over ranks keep it.
 struct RowGradient {

@@ -23,14 +23,14 @@ struct DataLoaderOptions {
   std::shared_ptr<Sampler> sampler = nullptr;  // decides the order instead; excludes shuffle
   bool drop_last = false;                      // leave out a last batch that is not full
   int num_workers = 0;                         // threads that load; 0: the one that iterates
-  int prefetch_factor = 2;                     // batches that may wait for the consumer, a worker
+  int prefetch_factor = 2;                     // batches that may wait for the consumer, per worker
   std::uint64_t seed = 0;                      // of the sampler, if none is given
   // Decides order and batches; excludes batch_size, shuffle, sampler and drop_last.
   std::shared_ptr<BatchSampler> batch_sampler = nullptr;
   CollateFn collate_fn = nullptr;  // collate(), if none is given
 };
 
-// Gives a dataset in batches, one pass a range-for:
+// Iterates over a dataset in batches, one pass per range-for:
 //
 //   for (const Sample& batch : loader) ...
 //
@@ -44,7 +44,7 @@ struct DataLoaderOptions {
 // Leaving a loop early stops and joins the workers, which takes as long as the examples they are
 // at. Use one loader from one thread; passes may overlap.
 //
-// sampler()->state() between two batches tells where the pass is (of overlapping passes: the one
+// sampler()->state() between two batches says where the pass is (of overlapping passes: the one
 // begun last), prefetched batches not counted. A loader whose sampler loaded that state goes on
 // with the next batch, bit for bit.
 class DataLoader {

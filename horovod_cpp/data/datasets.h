@@ -15,7 +15,7 @@
 
 namespace hvd::data {
 
-// One example, or one batch of them: the tensors a dataset gives, e.g. {image, label}.
+// One example, or one batch of them: the tensors a dataset returns, e.g. {image, label}.
 using Sample = std::vector<Tensor>;
 
 // A finite, indexable set of examples. get() may be called from several threads.
@@ -25,7 +25,7 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   // Throws InvalidArgumentError when index is outside [0, size()).
   virtual Sample get(std::int64_t index) const = 0;
-  // What messages call it.
+  // Its name in messages.
   virtual std::string class_name() const { return class_name_of(typeid(*this)); }
 };
 
@@ -135,7 +135,7 @@ class ImageFolder : public DatasetFolder {
 };
 
 // The examples of `dataset` at `indices`, in that order. Throws InvalidArgumentError naming the
-// first index that is outside of it.
+// first index that is outside it.
 class Subset : public Dataset {
  public:
   Subset(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> indices);

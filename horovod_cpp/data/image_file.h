@@ -13,7 +13,7 @@ struct gzFile_s;  // zlib's
 
 namespace hvd::data {
 
-// Whether there is such a file, or one that cannot be asked about: reading it says why.
+// Whether there is such a file, or one whose state is unknown: reading it says why.
 bool may_exist(const std::string& path);
 
 // Reads a file from its beginning, decompressing it if it is in gzip format. Everything that goes

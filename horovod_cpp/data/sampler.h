@@ -85,7 +85,7 @@ class RandomSampler : public Sampler {
   std::int64_t size_;
 };
 
-// What to do when the examples do not divide by the ranks.
+// What to do when the examples do not divide evenly by the ranks.
 enum class Uneven {
   kPad,   // repeat examples from the beginning of the order: equal shares, some examples twice
   kDrop,  // leave out the tail of the order: equal shares

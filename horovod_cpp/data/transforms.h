@@ -21,7 +21,7 @@ namespace transforms {
 
 // A function from an image [channels, height, width] to a tensor. Several threads may call one
 // transform. What it draws at random comes from the thread's default_generator(), which a
-// DataLoader seeds anew for every example. The argument stays as it was.
+// DataLoader seeds for every example. The argument stays as it was.
 class Transform {
  public:
   virtual ~Transform() = default;

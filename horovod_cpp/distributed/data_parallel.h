@@ -28,7 +28,7 @@ namespace hvd {
 // An error in a replica is thrown by forward() or backward() after all threads are done: of this
 // library as the same class, with the replica and its rows before the message; any other
 // std::exception as a std::runtime_error that has the original nested. Of several, that of the
-// lowest replica. One backward() a forward: retain_graph does not reach into the replicas.
+// lowest replica. One backward() per forward: retain_graph does not reach into the replicas.
 //
 // Names are those of the module inside, without a prefix. Used by one thread.
 class DataParallel : public nn::Module {

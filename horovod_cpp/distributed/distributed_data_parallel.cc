@@ -114,7 +114,7 @@ class DistributedDataParallel::Reduction : public std::enable_shared_from_this<R
   std::vector<Tensor> params_;
   std::vector<std::function<void()>> remove_hooks_;
   std::shared_ptr<GradientReducer> reducer_;
-  std::uint64_t pass_ = 0;  // that has begun outside of no_sync(), and not ended
+  std::uint64_t pass_ = 0;  // that has begun outside no_sync(), and not ended
 };
 
 DistributedDataParallel::DistributedDataParallel(std::shared_ptr<nn::Module> module,

@@ -10,13 +10,13 @@
 namespace hvd {
 
 struct DistributedDataParallelOptions {
-  // Before each forward in training, outside of no_sync(), buffers (running statistics) become
+  // Before each forward in training, outside no_sync(), buffers (running statistics) become
   // those of the lowest rank of the set.
   bool broadcast_buffers = true;
   // From the third backward() on gradients lie in memory that the ranks share and are reduced
   // there, which changes no bit; see DistributedOptions.
   bool gradient_as_bucket_view = true;
-  // Gradients are reduced together in buckets of at most so many MiB, filled in reverse parameter
+  // Gradients are reduced together in buckets of at most this many MiB, filled in reverse parameter
   // order, about that of backward. 0: each starts on its own as soon as it is there, and the engine
   // packs what is ready at the same time.
   double bucket_cap_mb = 0;

@@ -20,7 +20,7 @@ namespace hvd {
 namespace nn {
 namespace {
 
-// Statistics of the joined batch, and how many values a channel they were made of.
+// Statistics of the joined batch, and how many values per channel they come from.
 struct JoinedMoments {
   kernels::Moments moments;
   double count = 0;
@@ -54,7 +54,7 @@ JoinedMoments joined_moments(const Tensor& images, const std::string& name, cons
   if (joined.count < 2) {
     throw InvalidArgumentError("input " + to_string(images.shape()) + ": all " +
                                std::to_string(set.size()) +
-                               " ranks together have fewer than two values a channel");
+                               " ranks together have fewer than two values per channel");
   }
   for (std::size_t c = 0; c < size; ++c) {
     const double mean = sum[c] / joined.count;

@@ -22,9 +22,9 @@ namespace hvd::io {
 //   ...
 //   set_rng_state(checkpoint.tensor("random", "state"));
 //
-// A run that goes on from there equals one that was never interrupted, bit for bit. Of several
-// ranks, one saves what is equal on all of them; what differs (random state, sampler) each rank
-// saves in a file or a part of its own.
+// A run that goes on from there equals one that was never interrupted, bit for bit. With several
+// ranks, one saves what is equal on all of them; each rank saves what differs (random state,
+// sampler) in a file or a part of its own.
 struct Checkpoint {
   std::map<std::string, NamedTensors> parts;  // by name, in any number
   Metadata metadata = {};
@@ -35,14 +35,14 @@ struct Checkpoint {
 };
 
 // A safetensors file (see save()) in which tensor `name` of part `part` is called "<part>.<name>",
-// with a checksum of everything in its metadata. Complete or not there, whatever happens to the
+// with a checksum of everything in its metadata. Complete or absent, whatever happens to the
 // process. Throws InvalidArgumentError as save() does, and on a part name that is empty or has a
 // '.' in it.
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
 // Reads what save_checkpoint() wrote. Whatever was altered, cut or exchanged since throws
 // InvalidArgumentError naming the path and the tensor and its place, or how the file is broken, as
-// does a file without checksums. Parts without tensors are not there.
+// does a file without checksums. Parts without tensors are left out.
 Checkpoint load_checkpoint(const std::string& path);
 
 // int64 scalars by name: counters and seeds as a part of a checkpoint. Bits of unsigned numbers go

@@ -182,7 +182,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& value) override {
     const bool top = place_ == Place::kTop;
     if (!(top ? names_ : inner_keys_).insert(value).second) {
-      throw InvalidArgumentError(top ? "the name '" + value + "' is there twice"
+      throw InvalidArgumentError(top ? "the name '" + value + "' appears twice"
                                      : "'" + name_ + "' has the key '" + value + "' twice");
     }
     (top ? name_ : key_) = value;
@@ -254,7 +254,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   Place place_ = Place::kStart;
   std::string name_;  // key of the top level
-  std::string key_;   // key inside of it
+  std::string key_;   // key inside it
   std::set<std::string> names_;
   std::set<std::string> inner_keys_;
   std::optional<std::string> dtype_;
@@ -340,7 +340,7 @@ Header describe(const NamedTensors& tensors, const Metadata& metadata) {
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     if (!names.insert(name).second) {
-      throw InvalidArgumentError("the name '", name, "' is there twice or reserved");
+      throw InvalidArgumentError("the name '", name, "' appears twice or is reserved");
     }
     if (!tensor.defined()) throw InvalidArgumentError("tensor '", name, "' is undefined");
     const std::uint64_t end = offset + bytes_of(tensor);

@@ -16,7 +16,7 @@ struct StateFile {
   Metadata metadata;
 };
 
-// Writes a file that is either complete or not there: a temporary file in the same folder is
+// Writes a file that is either complete or absent: a temporary file in the same folder is
 // flushed to the disk and renamed over `path`. Tensors that are not contiguous are written as if
 // they were. Throws InvalidArgumentError naming the path and the reason when two names are equal, a
 // name is not UTF-8 or reserved ("__metadata__"), a tensor is undefined, or the file cannot be

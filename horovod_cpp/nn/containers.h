@@ -53,7 +53,7 @@ class Sequential : public NumberedModules {
   Tensor forward(const Tensor& input) override;
 };
 
-// Modules without an order of calls: whoever holds the list calls them.
+// Modules without an order of calls: the owner of the list calls them.
 class ModuleList : public NumberedModules {
  public:
   ModuleList() = default;
@@ -63,7 +63,7 @@ class ModuleList : public NumberedModules {
   Tensor forward(const Tensor& input) override;
 };
 
-// Modules with names of the user's, in the order they were added.
+// Modules with user-defined names, in the order they were added.
 class ModuleDict : public Module {
  public:
   ModuleDict() = default;
@@ -73,7 +73,7 @@ class ModuleDict : public Module {
 
   // Replaces the module of that name.
   void insert(const std::string& name, std::shared_ptr<Module> module);
-  // Throw InvalidArgumentError naming the name that is not there.
+  // Throw InvalidArgumentError naming the missing module.
   void erase(const std::string& name);
   const std::shared_ptr<Module>& at(const std::string& name) const;
   bool contains(const std::string& name) const;

@@ -5,7 +5,7 @@
 #include "horovod_cpp/tensor/random.h"
 #include "horovod_cpp/tensor/tensor.h"
 
-// Fill a tensor in place, outside of the graph, as torch.nn.init does. What is random comes from
+// Fill a tensor in place, outside the graph, as torch.nn.init does. What is random comes from
 // `generator`. Wrong arguments throw InvalidArgumentError; then nothing is written.
 namespace hvd::nn {
 namespace init {

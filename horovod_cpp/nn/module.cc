@@ -37,7 +37,7 @@ std::string find_faults(const NamedTensors& own, const NamedTensors& state,
   std::map<std::string, Tensor> given;
   std::string faults;
   for (const auto& [name, tensor] : state) {
-    if (!given.emplace(name, tensor).second) faults += "; '" + name + "' is there twice";
+    if (!given.emplace(name, tensor).second) faults += "; '" + name + "' appears twice";
   }
   for (const auto& [name, tensor] : own) {
     const auto it = given.find(name);

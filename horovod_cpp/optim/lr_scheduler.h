@@ -10,7 +10,7 @@
 // Learning rate schedules with PyTorch's names and numbers. A schedule is a function of the epoch:
 // what it gives at an epoch depends on its arguments and on the groups' initial learning rates
 // alone, so that a resumed run needs the epoch and nothing else, and schedules can be composed.
-// "Epoch" is whatever step() counts: call it once an epoch or once a batch.
+// "Epoch" is whatever step() counts: call it once per epoch or once per batch.
 //
 // Any Optimizer can be scheduled, a DistributedOptimizer too; it must outlive the schedule. All
 // ranks must call step() alike.
@@ -40,7 +40,7 @@ class LRScheduler {
   std::vector<double> get_last_lr() const;
 
   // "last_epoch" (int64 scalar) and, of group g, "initial_lr.g" (float64 scalar). Functions and
-  // arguments are not in it: make the schedule anew with the same ones.
+  // arguments are not in it: make the schedule again with the same ones.
   NamedTensors state_dict() const;
   // Copies such a state in and sets the options of its epoch. Throws InvalidArgumentError naming
   // the entry that is missing, unexpected or of the wrong dtype or shape; nothing is changed then.
@@ -161,7 +161,7 @@ struct LearningRateWarmupOptions {
 // times a factor that goes from 1 to `scale` in a straight line, and stays there. The factor is
 // that of the end of a step, (epoch + 1) / steps_per_epoch passes. `schedule`, if there is one,
 // counts from the same epoch 0 and is multiplied by the factor. The momentum needs no correction:
-// this library's SGD has the learning rate outside of the buffer.
+// this library's SGD has the learning rate outside the buffer.
 class LearningRateWarmup : public LRScheduler {
  public:
   // Throws unless scale > 0, warmup_epochs >= 0 and steps_per_epoch >= 1.

@@ -18,7 +18,7 @@ class StateEntries {
   StateEntries(std::string what, const NamedTensors& state) : what_(std::move(what)) {
     for (const auto& [name, tensor] : state) {
       if (!tensor.defined()) fail(name, "is undefined");
-      if (!entries_.emplace(name, tensor).second) fail(name, "is there twice");
+      if (!entries_.emplace(name, tensor).second) fail(name, "appears twice");
     }
   }
 

@@ -115,7 +115,7 @@ namespace {
 using Strides = std::vector<std::int64_t>;
 
 // Strides that read `a`'s memory as `shape`, if there are any: each run of axes that lie densely
-// within each other may be cut anew.
+// within each other may be cut again.
 std::optional<Strides> viewed_strides(const Tensor& a, const Shape& shape) {
   if (a.is_contiguous()) return shapes::row_major_strides(shape);
   Strides strides(shape.size(), 1);

@@ -22,7 +22,7 @@ struct Ports {
   std::vector<std::unique_ptr<Collective>> collectives;
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads;
-  // To be told when the job has ended, and whether other than in order; empty = nobody has to be.
+  // To be told when the job has ended, and whether other than in order; empty = not needed.
   std::function<void(bool in_error)> ended;
   // What serves the tensors of GPUs; empty = nothing does.
   std::optional<RankGpu> gpu;

@@ -37,7 +37,7 @@ void check_gpu_claims(std::span<const GpuAssignment> claims, const std::string& 
     if (is_new || gpu_operations != "nccl") continue;
     throw UnsupportedError("ranks ", other->second, " and ", rank, " on host ", claim.host,
                            " both use the GPU ", claim.gpu,
-                           ", and NCCL wants one for each: start no more ranks on a host than it "
+                           ", and NCCL needs one for each: start no more ranks on a host than it "
                            "has GPUs, and let CUDA_VISIBLE_DEVICES show each rank its own or all "
                            "of them. HVD_GPU_OPERATIONS=ipc lets ranks share one");
   }
@@ -70,7 +70,7 @@ GpuAssignment claim_gpu(const NcclLibrary& library, const std::string& host, con
 }
 
 int device_for(Rank local_rank, int devices) {
-  if (devices < 1) throw UnsupportedError("there is not a CUDA device to take");
+  if (devices < 1) throw UnsupportedError("there is no CUDA device to take");
   return local_rank % devices;
 }
 

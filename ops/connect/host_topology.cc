@@ -186,7 +186,7 @@ class Exchange {
       const bool is_memory = message.number == kMemory;
       const auto from = static_cast<std::size_t>(is_memory ? 0 : message.number);
       if (from >= files_.size() || message.descriptors.empty()) {
-        throw PeerLostError(str_cat("rank ", locals_[0], " handed over nonsense"));
+        throw PeerLostError(str_cat("rank ", locals_[0], " sent an invalid message"));
       }
       if (is_memory) {
         memory_ = SharedMemory::open(std::move(message.descriptors[0]), bytes);
@@ -214,7 +214,7 @@ class Exchange {
     for (std::size_t rank = 1; rank < guests.size(); ++rank) {
       if (!guests[rank]) text += (text.empty() ? "" : ", ") + placement_.described(locals_[rank]);
     }
-    return "did not come for the shared memory in time: " + text;
+    return "did not fetch the shared memory in time: " + text;
   }
 
   void accept(std::vector<UniqueFd>& unknown) {
@@ -223,11 +223,11 @@ class Exchange {
       unknown.push_back(std::move(client));
     } else if (errno == EMFILE || errno == ENFILE) {
       throw UnsupportedError(
-          "cannot hand out shared memory: this process may not open so many files (ulimit -n)");
+          "cannot hand out shared memory: this process may not open that many files (ulimit -n)");
     }
   }
 
-  // True once it has said which rank it is, or was sent away.
+  // True once it has said which rank it is, or was turned away.
   bool introduce(UniqueFd& peer, std::vector<UniqueFd>& guests) {
     try {
       auto message = receive_descriptors(peer);
@@ -264,7 +264,7 @@ class Exchange {
     std::vector<int> descriptors;
     for (const UniqueFd& file : files) descriptors.push_back(file.get());
     while (!send_descriptors(socket, number, descriptors)) {
-      before_next_attempt(deadline, "nobody took over the shared memory in time");
+      before_next_attempt(deadline, "no rank took the shared memory in time");
     }
   }
 

@@ -107,7 +107,7 @@ constexpr std::size_t kLeastValue = 2 * sizeof(std::uint32_t);  // bytes of a na
 
 std::string get_build(ByteReader& reader) {
   if (reader.get<std::uint64_t>() != kMagic || reader.get<std::uint32_t>() != kVersion) {
-    ByteReader::malformed("it does not begin like one");
+    ByteReader::malformed("it does not begin like an introduction");
   }
   return reader.get_string();
 }
@@ -117,7 +117,7 @@ std::string name_of_build(const std::string& text) {
     ByteReader reader(to_bytes(text));
     return get_build(reader);
   } catch (const PeerLostError&) {
-    return "another one, which does not say its version";  // those before this began otherwise
+    return "another one, which does not give its version";  // those before this began otherwise
   }
 }
 

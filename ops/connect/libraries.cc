@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The shared object, or the program, that this code was linked into; empty if nobody knows.
+// The shared object, or the program, that this code was linked into; empty if unknown.
 fs::path own_file() {
   Dl_info here{};
   link_map* map = nullptr;
@@ -48,7 +48,7 @@ std::vector<fs::path> candidates(const fs::path& own, const char* name) {
   return files;
 }
 
-// Whether nobody could have put `path` there, or can change it, who could not change `own` too.
+// True if only users who can modify `own` could have put `path` there or can modify it.
 bool is_trusted(const fs::path& path, const struct stat& own) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return false;
@@ -58,7 +58,7 @@ bool is_trusted(const fs::path& path, const struct stat& own) {
   return ours && ((info.st_mode & S_IWOTH) == 0 || sticky);
 }
 
-// The first file that is there; `refused` names those that somebody else may have put there.
+// The first file that is there; `refused` names those that another user may have put there.
 fs::path find_file(const ModuleSpec& spec, std::string& refused) {
   const fs::path own = own_file();
   struct stat own_info {};

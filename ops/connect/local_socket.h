@@ -11,16 +11,16 @@
 #include "core/base/unique_fd.h"
 
 // Unix stream sockets with a name in the network namespace, which is in no file system and vanishes
-// with who listens. Processes of other users, except root, are refused at both ends.
+// with the listener. Processes of other users, except root, are refused at both ends.
 namespace hvd {
 
 inline constexpr std::size_t kLongestSocketName = sizeof(sockaddr_un::sun_path) - 1;
 
-// Throws InvalidArgumentError if somebody else listens there.
+// Throws InvalidArgumentError if another process listens there.
 UniqueFd listen_locally(const std::string& name);
 // The next connection; empty with errno set if there is none, or another user made it (EPERM).
 UniqueFd accept_locally(const UniqueFd& listener);
-// Empty, and `why` says why, when nobody listens there (yet). Throws PeerLostError if another user
+// Empty, and `why` says why, when nothing listens there (yet). Throws PeerLostError if another user
 // does.
 UniqueFd connect_locally(const std::string& name, std::string& why);
 

@@ -80,16 +80,16 @@ TcpDescriptor connect_to(const MeetingPoint& point, Duration link_timeout, TimeP
   pollfd ready = {fd.get(), POLLOUT, 0};
   while (ready.revents == 0) {
     if (wait_for({&ready, 1}, deadline)) continue;
-    why = "nobody answers";
+    why = "no answer";
     return {};
   }
   if (const int error = connect_result(fd.get()); error != 0) {
     why = std::strerror(error);
     return {};
   }
-  // A port that nobody listens on may be given to the very socket that looks for it.
+  // A port that nothing listens on may be given to the very socket that looks for it.
   if (own_address(fd.get()) != peer_address(fd.get())) return fd;
-  why = "nobody listens";
+  why = "nothing listens there";
   return {};
 }
 
@@ -151,7 +151,7 @@ void check_place(const LaunchInfo& launch, const MeetingPoint& point) {
   }
 }
 
-// Who connects gets a tag by which it can try keys at home, so a key must not be guessable.
+// A peer that connects gets a tag against which it can try keys, so a key must not be guessable.
 void check_key(const Meeting& meeting) {
   if (meeting.point.kind != Kind::kTcp || meeting.key.size() >= kGoodKey) return;
   const std::string fault =

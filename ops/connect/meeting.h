@@ -33,7 +33,7 @@ MeetingPoint parse_meeting_point(std::string_view text, const std::string& origi
 std::string to_string(const MeetingPoint& point);
 
 // A connection to a kUnix, or to a kTcp with a numeric address. Empty, and `why` says why, when
-// nobody listens there (yet), or does not answer by the deadline. Throws PeerLostError if another
+// nothing listens there (yet), or does not answer by the deadline. Throws PeerLostError if another
 // user listens.
 TcpDescriptor connect_to(const MeetingPoint& point, Duration link_timeout, TimePoint deadline,
                          std::string& why);

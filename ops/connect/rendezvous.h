@@ -50,10 +50,10 @@ class WaitReport {
 // The end of any rank except 0.
 class RendezvousClient final : public Rendezvous {
  public:
-  // Waits until rank 0 is there and bids welcome. Who listens there and does not answer may be
-  // somebody else, who goes: it looks again. Throws StalledError at the deadline, what rank 0 has
-  // against this rank, and PeerLostError if something else answers at each of rank 0's addresses,
-  // or who does not know the key; not where they are in a file, which rank 0 may replace.
+  // Waits until rank 0 is there and welcomes it. A listener that does not answer may be another
+  // process, which will go: it looks again. Throws StalledError at the deadline, rank 0's error if
+  // it refuses this rank, and PeerLostError if something else answers at each of rank 0's
+  // addresses, or knows another key; not where they are in a file, which rank 0 may replace.
   RendezvousClient(const Meeting& meeting, TimePoint deadline);
 
   Rank rank() const noexcept override { return meeting_.rank; }
@@ -72,7 +72,7 @@ class RendezvousClient final : public Rendezvous {
   const std::string where_;
   std::string key_;
   std::string why_;
-  Duration probe_timeout_;  // for the answer of who listens at one address
+  Duration probe_timeout_;  // for the answer of the listener at one address
   WaitReport report_;
   Channel channel_;
 };
@@ -112,7 +112,7 @@ class RendezvousFile {
 struct RendezvousSockets {
   UniqueFd local;
   std::vector<TcpListener> tcp;
-  std::string obstacle = {};  // why nobody can come from other hosts, where that may not matter
+  std::string obstacle = {};  // why no rank can come from other hosts, where that may not matter
 
   // Both throw InvalidArgumentError if it cannot listen. What the file has to say of `tcp` is added
   // to `note`, in which the other things are.
@@ -123,7 +123,7 @@ struct RendezvousSockets {
 // Rank 0's end: it listens, collects what the others say and answers all of them. What is wrong
 // with a rank of this job (it died; and if the job has a key, so that it is of this job for sure,
 // its number is taken or out of range, or its world has another size) ends the gathering on every
-// rank at once, and for a moment on those that come then. Unauthenticated peers are sent away and
+// rank at once, and for a moment on those that come then. Unauthenticated peers are turned away and
 // do not matter; nor do, without a key, those that do not fit: they may be of another job of this
 // user.
 class RendezvousServer final : public Rendezvous {
@@ -176,7 +176,7 @@ class RendezvousServer final : public Rendezvous {
   std::list<Client> clients_;
   Status failure_;                              // of the gathering, for ranks that come after it
   int late_ = 0;                                // ranks that have not heard of it
-  std::string refused_;                         // why the last one was sent away
+  std::string refused_;                         // why the last one was turned away
   bool warned_ = false;                         // of one that does not fit
   WaitReport report_;                           // of the gathering that goes on
   const std::unique_ptr<RendezvousFile> file_;  // last: it goes before the sockets that it names

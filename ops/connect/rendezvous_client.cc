@@ -19,7 +19,7 @@ constexpr std::size_t kLongestAnswer = 1 << 30;      // bytes: the texts of all 
 constexpr std::chrono::milliseconds kFirstPause{1};  // between looks for rank 0; doubled
 constexpr std::chrono::milliseconds kLongestPause{50};
 constexpr std::chrono::milliseconds kLongestPauseOnNetwork{500};  // spares name servers
-// For the answer of who listens there, who may be a stopped process of another day; doubled.
+// For the answer of the listener there, which may be a process stopped long ago; doubled.
 constexpr std::chrono::seconds kFirstProbeTimeout{1};
 constexpr std::chrono::seconds kFirstReport{5};
 
@@ -91,7 +91,7 @@ RendezvousClient::RendezvousClient(const Meeting& meeting, TimePoint deadline)
     InterruptibleWaits::look();
     // Another look would have no time for an answer, and so lose why the last one failed.
     if (Clock::now() < deadline) continue;
-    throw StalledError("rank 0 was not at " + where_ +
+    throw StalledError("rank 0 was not found at " + where_ +
                        " before the start timeout (HOROVOD_START_TIMEOUT): " + why_);
   }
 }
@@ -133,7 +133,7 @@ std::optional<Frame> RendezvousClient::greet(const MeetingPoint& point, TimePoin
                      kRendezvousLimits);
   if (!shake_hands(limit)) {
     probe_timeout_ *= channel_.ended() ? 1 : 2;
-    why_ = channel_.ended() ? "it closed the connection" : "who listens there does not answer";
+    why_ = channel_.ended() ? "it closed the connection" : "the listener there does not answer";
     if (point.kind == MeetingPoint::Kind::kTcp) {
       why_ +=
           "; another program may have that port (torch.distributed takes MASTER_PORT): choose "
@@ -162,7 +162,7 @@ bool RendezvousClient::shake_hands(TimePoint deadline) {
     if (handshake.state() == Handshake::State::kFailed) {
       const bool other_key = handshake.fault() == Handshake::Fault::kKey;
       throw PeerLostError(
-          "who listens there " + handshake.why() +
+          "the listener there " + handshake.why() +
           (other_key ? " (HVD_RENDEZVOUS_KEY has to be the same on all ranks)" : ""));
     }
     pollfd ready = channel_.wanted();

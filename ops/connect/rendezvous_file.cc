@@ -114,7 +114,7 @@ RendezvousFile::RendezvousFile(std::string path, RendezvousNote note)
   if (const auto old = read_rendezvous_file(path_); old && is_in_use(*old)) {
     fail_file(path_, "the rank 0 of another job is there; choose another file for each job");
   }
-  const std::string draft = path_ + "." + random_hex(16);  // nobody has it already
+  const std::string draft = path_ + "." + random_hex(16);  // not taken yet
   std::string text = std::string(kFirstLine) + "\n" + note.machine + "\n" + note.socket + "\n" +
                      note.secret + "\n";
   for (const TcpAddress& each : note.addresses) text += to_string(each) + "\n";
@@ -130,7 +130,7 @@ RendezvousFile::~RendezvousFile() {
   try {
     const auto note = read_rendezvous_file(path_);
     if (note && note->socket == socket_) unlink(path_.c_str());
-  } catch (const Error&) {  // somebody else's by now
+  } catch (const Error&) {  // another job's by now
   }
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxUnauthenticatedPeers =
 constexpr std::chrono::seconds kUnauthenticatedLimit{5};  // for proving it
 constexpr std::chrono::milliseconds kPause{100};          // when the system is out of descriptors
 // For ranks that have not come when the gathering fails: twice as long as they wait between two
-// looks. Later they would look for nobody, until their start timeout.
+// looks. Later they would look in vain, until their start timeout.
 constexpr std::chrono::seconds kLateRanksLimit{1};
 
 std::string described(Rank rank, std::int64_t process) {
@@ -90,7 +90,7 @@ std::string RendezvousServer::progress() const {
 std::string RendezvousServer::details() const {
   std::string text = " at " + where_;
   if (!sockets_.obstacle.empty()) text += ", where no other host can come: " + sockets_.obstacle;
-  if (!refused_.empty()) text += "; somebody was sent away: " + refused_;
+  if (!refused_.empty()) text += "; a peer was turned away: " + refused_;
   return text;
 }
 
@@ -181,17 +181,17 @@ void RendezvousServer::serve(Client& client) {
     return send_away(client, error.what());
   }
   if (client.rank >= 0 && client.channel.ended()) {
-    throw PeerLostError(described(client.rank, client.process) + " ended while the ranks met");
+    throw PeerLostError(described(client.rank, client.process) + " ended during the rendezvous");
   }
 }
 
 void RendezvousServer::check_handshake(Client& client) {
   const Handshake& handshake = client.channel.handshake();
   if (handshake.state() == Handshake::State::kFailed) {
-    send_away(client, "who connected " + handshake.why());
+    send_away(client, "a peer that connected " + handshake.why());
   } else if (client.channel.ended() && handshake.from() >= 0) {
     send_away(client,
-              str_cat("who said that it was rank ", handshake.from(),
+              str_cat("a peer that said it was rank ", handshake.from(),
                       " left before it proved to know the key of this job: it may have another one "
                       "(HVD_RENDEZVOUS_KEY)"));
   }
@@ -225,8 +225,8 @@ void RendezvousServer::welcome(Client& client, const RendezvousHello& hello) {
     if (!meeting_.key.empty()) throw;
     // Once: whoever reaches a port without a key can make this happen. details() has the last one.
     if (!std::exchange(warned_, true)) {
-      log(LogLevel::kWarning, "rank 0 at " + where_ + " sent away what does not fit: " +
-                                  error.what() + "; it goes on waiting for the ranks of its own");
+      log(LogLevel::kWarning, "rank 0 at " + where_ + " turned away a process: " + error.what() +
+                                  "; it goes on waiting for its own ranks");
     }
     return;
   }
@@ -244,7 +244,7 @@ void RendezvousServer::check_place(Rank rank, const RendezvousHello& hello) cons
   }
   if (rank < 1 || rank >= meeting_.size) {
     throw MismatchError(
-        str_cat(who, ": the ranks that meet rank 0 are numbered 1 to ", meeting_.size - 1));
+        str_cat(who, ": the ranks that connect to rank 0 are numbered 1 to ", meeting_.size - 1));
   }
   for (const Client& other : clients_) {
     if (other.rank != rank) continue;

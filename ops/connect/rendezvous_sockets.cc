@@ -69,7 +69,7 @@ RendezvousSockets RendezvousSockets::of_file(const Meeting& meeting, RendezvousN
   RendezvousSockets sockets{listen_locally(note.socket), {}};
   if (meeting.one_host == true) return sockets;
   auto hosts = addresses_of(meeting.network.network_interfaces, local_addresses());
-  std::erase_if(hosts, is_loopback);  // they lead nobody here from another host
+  std::erase_if(hosts, is_loopback);  // they lead no other host here
   if (hosts.empty() && !meeting.one_host) return sockets;
   try {
     sockets.tcp = listen_on_each(hosts, meeting.network.port_range);

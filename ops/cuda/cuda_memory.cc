@@ -47,7 +47,7 @@ struct Queue {
         arithmetic(make_cuda_arithmetic(device, stream.get(), memory)) {}
 
   CudaStream stream;
-  CudaStream freeing;  // of memory that other streams used: nobody else waits for them
+  CudaStream freeing;  // of memory that other streams used: nothing else waits for them
   cudaMemPool_t pool;
   std::unique_ptr<DeviceArithmetic> arithmetic;
 };

@@ -14,7 +14,7 @@ namespace hvd {
 // the host can, with its bits; as fast as the bus and the host.
 class StagedCollective final : public Collective {
  public:
-  // `host` is used by nobody else, and has this rank of `size`.
+  // `host` has no other user, and has this rank of `size`.
   StagedCollective(int device, std::unique_ptr<Collective> host, Rank rank, int size);
   // subset() as what it is.
   std::unique_ptr<StagedCollective> staged_subset(std::uint32_t number,

@@ -46,7 +46,7 @@ class StagingQueue {
   // Does what can be done for `call` and those before it; true when it is over. Throws what its
   // operation does.
   bool advance(Call& call);
-  // While copies to the host are under way nobody rings; empty = none are.
+  // While copies to the host are under way nothing rings; empty = none are.
   std::optional<Duration> poll_interval() const;
   CudaStream& stream() noexcept { return *stream_; }
   // For what is put on the stream from now on, and its caller.

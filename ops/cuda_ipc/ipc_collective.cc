@@ -23,7 +23,7 @@ class IpcFence final : public CudaEvent {
     for (Duration pause = kFirstPause; !reached(); pause = std::min(2 * pause, kLongestPause)) {
       if (abort_->is_set()) throw AbortedError("the collectives of this GPU were aborted");
       if (limit_ != Duration::zero() && Clock::now() - begin > limit_) {
-        throw StalledError("a CUDA device does not finish what it was given");
+        throw StalledError("a CUDA device does not finish its work");
       }
       std::this_thread::sleep_for(pause);
     }

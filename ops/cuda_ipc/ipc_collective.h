@@ -23,7 +23,7 @@ class IpcCollective final : public Collective {
     IpcLimits limits = {};
   };
 
-  // `handshakes` is a collective of host memory with the same ranks as `staged`; it serves nobody
+  // `handshakes` is a collective of host memory with the same ranks as `staged`; it serves nothing
   // else, not even `staged`.
   IpcCollective(std::unique_ptr<StagedCollective> staged, std::unique_ptr<Collective> handshakes,
                 Rank rank, int size, const Options& options);

@@ -16,7 +16,7 @@ void IpcLinks::wait_for_all(std::uint64_t number, cudaStream_t stream) {
 }
 
 // First an invitation, with handles, then an answer; each with what went wrong, if anything did.
-struct IpcConnection::Letter {
+struct IpcConnection::HandshakeMessage {
   std::array<char, 256> problem;  // a text that ends with 0; empty if there is none
   IpcHandles handles;
 };
@@ -72,9 +72,9 @@ void IpcConnection::open_invitations() {
 }
 
 void IpcConnection::send() {
-  const GatherSlice letter = {mine_.data(), all_.data(),
-                              std::vector<std::size_t>(size_, sizeof(Letter))};
-  under_way_ = handshakes_.all_gather({&letter, 1});
+  const GatherSlice message = {mine_.data(), all_.data(),
+                               std::vector<std::size_t>(size_, sizeof(HandshakeMessage))};
+  under_way_ = handshakes_.all_gather({&message, 1});
 }
 
 std::string IpcConnection::first_problem() const {

@@ -48,7 +48,7 @@ class IpcConnection {
   const std::string& problem() const noexcept { return problem_; }
 
  private:
-  struct Letter;
+  struct HandshakeMessage;
   void write_invitation();
   void open_invitations();
   void send();
@@ -61,8 +61,8 @@ class IpcConnection {
   const std::size_t bytes_;
   std::unique_ptr<IpcSegment> segment_;
   std::vector<std::unique_ptr<IpcPeer>> peers_;
-  std::vector<Letter> mine_;  // one
-  std::vector<Letter> all_;
+  std::vector<HandshakeMessage> mine_;  // one
+  std::vector<HandshakeMessage> all_;
   std::unique_ptr<Operation> under_way_;
   bool invited_ = false;
   bool closed_ = false;  // what was opened, after a problem

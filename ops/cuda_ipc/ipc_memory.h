@@ -50,8 +50,8 @@ class IpcSegment {
 // What this rank opened of another one's segment.
 class IpcPeer {
  public:
-  // `device`: who reads. Throws PeerLostError with CUDA's words, such as that the two devices
-  // cannot reach each other.
+  // `device`: the one that reads. Throws PeerLostError with CUDA's text, such as that the two
+  // devices cannot reach each other.
   IpcPeer(int device, const IpcHandles& handles);
   ~IpcPeer();
   IpcPeer(const IpcPeer&) = delete;

@@ -57,7 +57,7 @@ class IpcSet {
     bool over = false;                   // enqueued
   };
 
-  // `handshakes` has the ranks of this set and serves nobody else. `limit`: for how long a device
+  // `handshakes` has the ranks of this set and serves nothing else. `limit`: for how long a device
   // may stay that far behind; zero = forever. `refused`:
   // called on the lowest rank with the reason why the ranks cannot share memory.
   IpcSet(const IpcPlace& place, const IpcLimits& limits, Duration limit,

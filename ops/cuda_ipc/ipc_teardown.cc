@@ -80,7 +80,7 @@ void IpcDevice::warn(const std::string& why) {
 }
 
 void IpcDevice::advance() noexcept {
-  std::erase_if(failure_notices_, [](const auto& farewell) { return farewell->advance(); });
+  std::erase_if(failure_notices_, [](const auto& notice) { return notice->advance(); });
 }
 
 }  // namespace hvd

@@ -14,7 +14,7 @@ namespace hvd {
 
 // How much of a segment an operation uses at a time, and when all ranks reduce everything.
 struct IpcLimits {
-  // A segment has three of them. At least PackedSequence::kAlignment bytes a rank.
+  // A segment has three of them. At least PackedSequence::kAlignment bytes per rank.
   std::size_t chunk_bytes = std::size_t{4} << 20;
   // An all-reduce of up to this many bytes is reduced by every rank for itself.
   std::size_t most_whole = std::size_t{256} << 10;

@@ -8,7 +8,7 @@ namespace hvd {
 
 // Stochastic gradient descent as PyTorch defines it (Sutskever, Martens, Dahl, Hinton: "On the
 // importance of initialization and momentum in deep learning", ICML 2013, with the learning rate
-// outside of the buffer):
+// outside the buffer):
 //
 //   d = sign * grad + weight_decay * param
 //   buffer = momentum * buffer + take * d           take = 1 on the first step, else 1 - dampening

@@ -23,8 +23,8 @@ struct HierLayout {
   bool even() const;
   // Those of a host follow each other.
   bool in_blocks() const;
-  // Who works with this rank between hosts: the ranks with its place on their hosts or, where hosts
-  // are not even, the first rank of each. Empty if this rank has no part in it.
+  // Which ranks work with this one between hosts: those with its place on their hosts or, where
+  // hosts are not even, the first rank of each. Empty if this rank has no part in it.
   std::vector<Rank> column() const;
 };
 
@@ -89,7 +89,7 @@ struct HierOptions {
 
 // Collectives on several hosts with several ranks each, made of others: `local` among the ranks of
 // a host, `cross` among ranks of different hosts, and `flat` among all of them for what a hierarchy
-// does not help. Every byte crosses the network once a host instead of once a rank.
+// does not help. Every byte crosses the network once per host instead of once per rank.
 //   all-reduce   hosts of equal size: reduce-scatter in each host, all-reduce of each part between
 //                the ranks that hold it, all-gather in each host. Else: reduce to each host's first
 //                rank, all-reduce between those, broadcast in each host. Flat: Adasum, wire

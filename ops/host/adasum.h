@@ -55,8 +55,8 @@ struct AdasumPair {
 };
 
 // The tree over ranks 0 to size - 1 by levels, from the leaves: at level k ranks that are multiples
-// of 2^(k+1) are paired with the one 2^k further; who has none waits for a later level. In the end
-// rank 0 has the result. For a power of two these are Horovod's pairs.
+// of 2^(k+1) are paired with the one 2^k further; one without a partner waits for a later level. In
+// the end rank 0 has the result. For a power of two these are Horovod's pairs.
 std::vector<std::vector<AdasumPair>> adasum_levels(int size);
 
 // postscale * (Adasum of prescale * inputs) of one tensor, by the tree, each node rounded to

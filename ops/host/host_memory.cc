@@ -46,7 +46,7 @@ MappedArenaPtr MappedArenas::find(std::span<const Slice> slices, Rank rank) cons
       continue;
     }
     throw InvalidArgumentError("all_reduce: a slice of ", slice.input.numel,
-                               " elements does not lie where its place says");
+                               " elements is not where its place says");
   }
   return arena;
 }

@@ -38,7 +38,7 @@ class PlainBatch final : public ReduceBatch, public Recycled<PlainBatch> {
   void pack(std::size_t begin, std::size_t end, std::byte* to) const override {
     input_.copy_to(to, begin, end - begin);
   }
-  void show(std::size_t begin, std::size_t end, std::byte* to) const override {
+  void publish(std::size_t begin, std::size_t end, std::byte* to) const override {
     input_.show_to(to, begin, end - begin);
   }
   void reduce(std::size_t begin, std::size_t end, std::span<const void* const> inputs,

@@ -38,7 +38,7 @@ class ReduceBatch {
   // Each byte once, to memory aligned to 4 bytes: in a wire format it also updates the residuals.
   virtual void pack(std::size_t begin, std::size_t end, std::byte* to) const = 0;
   // The same to memory that other ranks read next: see StreamingCopy.
-  virtual void show(std::size_t begin, std::size_t end, std::byte* to) const {
+  virtual void publish(std::size_t begin, std::size_t end, std::byte* to) const {
     pack(begin, end, to);
   }
   // Reduces what all ranks packed, in the order of `inputs`. `out`, as it travels, may be exactly

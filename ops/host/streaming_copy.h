@@ -22,13 +22,13 @@ class Stopwatch {
 // Writes memory that other cores have read and will read next. Through the caches, every line has
 // to be taken back from the cores that have it: 1 to 7 ns where they share a cache, 27 ns where
 // they do not, one after the other (AMD EPYC). There it is four times faster to write past the
-// caches; elsewhere up to twice as slow. Which of the two holds is measured by the way, again and
+// caches; elsewhere up to twice as slow. Which of the two holds is measured in passing, again and
 // again, since virtual machines move between cores.
 class StreamingCopy {
  public:
-  // Of so many bytes in all.
+  // Of this many bytes in all.
   explicit StreamingCopy(std::size_t bytes) noexcept;
-  // Visible to whoever sees what this thread writes afterwards.
+  // Makes the copy visible to threads that see this one's later writes.
   ~StreamingCopy();
   StreamingCopy(const StreamingCopy&) = delete;
   StreamingCopy& operator=(const StreamingCopy&) = delete;
@@ -37,7 +37,7 @@ class StreamingCopy {
 
   // Whether writing past the caches is the faster way at present, as far as this process knows.
   static bool past_the_caches() noexcept;
-  // What one of so many bytes took that went through the caches.
+  // Records how long a copy of `bytes` through the caches took.
   static void measured(std::size_t bytes, Duration time) noexcept;
 
  private:

@@ -45,7 +45,7 @@ class TransferLink {
   // Between two ranks the n-th send meets the n-th receive, which has as many bytes.
   virtual std::unique_ptr<TransferData> send(Rank to, const std::byte* data, std::size_t bytes) = 0;
   virtual std::unique_ptr<TransferData> receive(Rank from, std::byte* data, std::size_t bytes) = 0;
-  // In place of a send() of so many bytes.
+  // In place of a send() of this many bytes.
   virtual void skip(Rank to, std::size_t bytes) = 0;
   // True when nothing of what was said, skipped or withdrawn is on its way any more.
   virtual bool idle() = 0;
@@ -102,14 +102,14 @@ class Transfers {
   // memory is not touched any more, else to be asked again.
   bool withdraw(const std::shared_ptr<Transfer>& transfer, bool for_good) noexcept;
   void poll();
-  // True when the data has moved and nothing of what this end said is on its way any more: nobody
+  // True when the data has moved and nothing of what this end said is on its way any more: no rank
   // might poll later. Once `status` is an error there is nothing to wait for.
   bool done(Transfer& transfer);
   // Something that was withdrawn is not settled with the other rank: to be polled now and then.
   bool unsettled() const { return taken_back_ > 0 || restless_; }
   // Some of that moves only when polled.
   bool restless() const { return restless_; }
-  // Nobody may have sent or received yet.
+  // No rank may have sent or received yet.
   bool used() const { return next_number_ > 0; }
 
  private:

@@ -153,7 +153,7 @@ void MpiEnvironment::finalize_at_exit() noexcept {
     return;
   }
   thread_.detach();
-  log(LogLevel::kWarning, "leaving without MPI_Finalize: another rank did not come to it");
+  log(LogLevel::kWarning, "leaving without MPI_Finalize: another rank did not reach it");
 }
 
 }  // namespace hvd

@@ -30,7 +30,7 @@ class MpiCommunicator {
   Rank rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
 
-  // MPI moves data only while it is called and rings nobody. What runs over a communicator
+  // MPI moves data only while it is called and rings no doorbell. What runs over a communicator
   // counts itself here, and says when it moved, so that whoever sleeps knows how long it may.
   void begin_work() noexcept;
   void end_work() noexcept;

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kProbe{1};  // between looks while the other
 
 constexpr std::chrono::microseconds kFlush{100};  // between looks at what is on its way
 
-// Ranks of several hosts talk by MPI messages, where TCP does not connect them. MPI rings nobody,
+// Ranks of several hosts talk by MPI messages, where TCP does not connect them. MPI rings no bell,
 // so this is polled with back-off; it cannot see a peer die, only one that says it failed.
 class MpiControlPlane final : public ControlPlane {
  public:
@@ -153,7 +153,7 @@ class Link final : public MpiLink {
     InterruptibleWaits::look();
   }
 
-  // Rank 0: the encoding of all texts, or of why it gave up: at the deadline of who is missing.
+  // Rank 0: the encoding of all texts, or of why it gave up: at the deadline, the missing ranks.
   Bytes collect(const std::string& mine, TimePoint deadline) {
     std::vector<std::string> texts(static_cast<std::size_t>(size()));
     std::vector<bool> here(texts.size(), false);

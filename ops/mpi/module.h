@@ -30,8 +30,8 @@ class MpiModule {
  public:
   // "Open MPI v4.1.4, ..."; before connect() too.
   virtual std::string version() const = 0;
-  // Initialises MPI if nobody has; `serialized`: for calls from one thread at a time only (then the
-  // program makes none itself). Collective; throws StalledError at the deadline, and
+  // Initialises MPI if the program has not; `serialized`: for calls from one thread at a time only
+  // (then the program makes none itself). Collective; throws StalledError at the deadline, and
   // UnsupportedError if MPI was finalized. `look`: InterruptibleWaits::look of the program, since
   // the module has its own.
   virtual std::unique_ptr<MpiLink> connect(TimePoint deadline, bool serialized,

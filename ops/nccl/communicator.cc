@@ -156,7 +156,7 @@ void NcclCommunicator::begin_shrink(std::vector<Rank> without,
   const MutexLock child_lock(child->mutex_);
   child->connecting();
   children_.push_back(child);
-  if (without.empty()) {  // ncclCommShrink wants somebody to leave
+  if (without.empty()) {  // ncclCommShrink needs a rank to leave
     check_connecting(api_.comm_split(handle_, 0, rank(), &child->handle_, &config),
                      "ncclCommSplit");
   } else {

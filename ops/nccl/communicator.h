@@ -86,7 +86,7 @@ class NcclCommunicator {
   bool connected_ HVD_GUARDED_BY(mutex_) = false;
   TimePoint connecting_since_ HVD_GUARDED_BY(mutex_) = {};
   std::vector<void*> registered_ HVD_GUARDED_BY(mutex_);
-  std::vector<Buffer> kept_ HVD_GUARDED_BY(mutex_);  // registered, though nobody uses it
+  std::vector<Buffer> kept_ HVD_GUARDED_BY(mutex_);  // registered, though unused
   std::vector<std::weak_ptr<NcclCommunicator>> children_ HVD_GUARDED_BY(mutex_);
 };
 

@@ -168,7 +168,7 @@ void LaunchQueue::watch(TimePoint now) {
   }
   if (!calls_.empty() && calls_.front()->begun != TimePoint{}) {
     const Call& call = *calls_.front();
-    look_after(*call.communicator, "NCCL has been beginning a call on", call.begun);
+    look_after(*call.communicator, "NCCL has been starting a call on", call.begun);
   }
   free_retired();
 }

@@ -57,7 +57,7 @@ class LaunchQueue {
   // `child`, made from it, may have called too; may be null.
   Fence fence(const std::shared_ptr<NcclCommunicator>& communicator,
               const std::shared_ptr<NcclCommunicator>& child = nullptr);
-  // The same for who polls it, so that poll_interval() is short until it is reached.
+  // The same for a caller that polls it, so that poll_interval() is short until it is reached.
   Fence awaited_fence(const std::shared_ptr<NcclCommunicator>& communicator);
   // The same as it is, unwatched.
   Fence end_of_streams() const { return unpacking_->fence(); }
@@ -68,8 +68,8 @@ class LaunchQueue {
     return allocate_in_order(*packing_, bytes, {packing_, moving_, unpacking_});
   }
   Fence end_of_packing() const { return packing_->fence(); }
-  // Keeps memory until no call is under way: to free it waits for the device, and who waits in CUDA
-  // for a call that a peer does not finish could not abort it.
+  // Keeps memory until no call is under way: to free it waits for the device, and a thread that
+  // waits in CUDA for a call that a peer does not finish could not abort it.
   void retire(std::shared_ptr<const void> memory);
   // Looks after calls and what such fences wait for. Throws PeerLostError if a communicator failed
   // while its work was on the stream, StalledError if something takes too long; both abort the

@@ -43,13 +43,13 @@ class NcclModule {
   // UnsupportedError without NCCL or such a device, InvalidArgumentError for a bad id.
   virtual std::unique_ptr<Collective> make_collective(const std::string& id,
                                                       const NcclPlace& place) = 0;
-  // By way of `host`, a collective of host memory with the same ranks that nobody else uses; ranks
+  // By way of `host`, a collective of host memory with the same ranks that has no other user; ranks
   // may share a device, and NCCL is not asked. Throws UnsupportedError if there is no such device.
   virtual std::unique_ptr<Collective> make_staged_collective(std::unique_ptr<Collective> host,
                                                              const NcclPlace& place) = 0;
   // For ranks of one host, which may share a device: they read each other's memory. What that does
   // not do goes by way of `host`. Both collectives are of host memory, have the same ranks and
-  // serve nobody else; `handshakes` carries a few numbers for each operation. The ranks connect
+  // serve nothing else; `handshakes` carries a few numbers for each operation. The ranks connect
   // with the first operation; where CUDA does not let them, all go by way of `host` with one
   // warning. Throws UnsupportedError if there is no such device.
   virtual std::unique_ptr<Collective> make_ipc_collective(std::unique_ptr<Collective> host,

@@ -22,7 +22,7 @@ namespace hvd {
 //
 // Arenas are memory that NCCL allocated and registered. Slices in one are reduced in place, a call
 // for each range of neighbours. They have a communicator of their own, a split of all ranks: NCCL
-// wants no rank to pass registered memory where another does not, and who calls with memory of its
+// wants no rank to pass registered memory where another does not, and a call with memory of its
 // own choice may choose an arena's. Here it is packing buffers, or places that all ranks agreed on.
 //
 // NCCL cannot do all that the port asks for; these throw UnsupportedError: what nccl_reduction()

@@ -148,7 +148,7 @@ void Handshake::take_hello() {
   step_ = Step::kConfirm;
 }
 
-// Answers whoever said hello. To who does not know the key it says nothing that helps: a tag over
+// Answers any hello. To a peer without the key it says nothing that helps: a tag over
 // two numbers that never come again.
 void Handshake::welcome(Outcome outcome) {
   ByteWriter out(output_);

@@ -20,7 +20,7 @@
 //
 // key_e = HMAC(job key, epoch). A refusal is a welcome with another outcome, and as authentic.
 // After it the stream belongs to the caller's and the listener's own protocol, which is neither
-// encrypted nor authenticated: who can alter what the network carries can alter that.
+// encrypted nor authenticated: whoever can alter what the network carries can alter that.
 namespace hvd {
 
 // The listeners of a job may share a key: what was said to one proves nothing to another.
@@ -61,8 +61,8 @@ class Handshake {
   // services; a function so that it is asked before the caller is welcomed.
   using Admits = std::function<bool(std::int32_t from, HandshakeService service)>;
 
-  // `key` may have any length; only what is derived of it is kept. Both throw InternalError if the
-  // system has no random numbers.
+  // `key` may have any length; only what is derived from it is kept. Both throw InternalError if
+  // the system has no random numbers.
   static Handshake caller(std::span<const std::byte> key, const Terms& terms, std::int32_t from);
   static Handshake listener(std::span<const std::byte> key, const Terms& terms, Admits admits);
 
@@ -73,12 +73,12 @@ class Handshake {
   // connection is to be closed.
   Bytes take_output() { return std::exchange(output_, {}); }
 
-  // Bytes of the other end's until it says something else: who takes no more at a time keeps none
-  // of what follows the handshake.
+  // Bytes of the other end's until it says something else: a reader that takes no more at a time
+  // keeps none of what follows the handshake.
   std::size_t missing() const noexcept { return wanted() - received_.size(); }
 
   State state() const noexcept { return state_; }
-  // A listener has welcomed the caller, who may take the handshake for done.
+  // A listener has welcomed the caller, which may take the handshake as done.
   bool awaits_confirm() const noexcept {
     return state_ == State::kGoing && step_ == Step::kConfirm;
   }
@@ -116,7 +116,7 @@ class Handshake {
 
   Terms terms_;
   Admits admits_;
-  Sha256Digest job_;  // of the job key: key_e of any epoch is derived of it
+  Sha256Digest job_;  // of the job key: key_e of any epoch is derived from it
   Sha256Digest key_;  // of this epoch
   State state_ = State::kGoing;
   Fault fault_ = Fault::kNone;

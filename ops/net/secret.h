@@ -35,7 +35,7 @@ Sha256Digest hmac_sha256(std::span<const std::byte> key,
 Sha256Digest hmac_sha256(std::span<const std::byte> key,
                          std::span<const std::byte> message) noexcept;
 
-// What all ends of one job know and nobody else does, drawn anew for each job.
+// What only the processes of one job know, drawn for each job.
 using JobKey = std::array<std::byte, 32>;
 
 JobKey draw_key();

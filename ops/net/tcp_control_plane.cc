@@ -22,7 +22,7 @@ namespace hvd {
 namespace {
 
 constexpr std::size_t kLongestReason = 1'000;  // bytes
-// How long nobody may serve the network before the thread watches it again.
+// How long the network may go unserved before the thread watches it again.
 constexpr Duration kUnwatched = std::chrono::milliseconds(5);
 
 // What the thread was woken by.
@@ -148,7 +148,7 @@ std::optional<Duration> TcpControlPlane::prepare_sleep() {
   return std::nullopt;
 }
 
-// What is broken is never served again, by nobody: bytes may be missing in the middle of a frame.
+// What is broken is never served again: bytes may be missing in the middle of a frame.
 void TcpControlPlane::serve() {
   if (broken_) return;
   try {
@@ -246,7 +246,7 @@ std::optional<Message> TcpControlPlane::poll() {
   if (network_.events().empty()) {
     serve();
     throw_if_broken();
-    waiting_ = network_.events().size();  // who is here needs no ring
+    waiting_ = network_.events().size();  // this thread needs no ring
     after_call();
   }
   if (network_.events().empty()) return std::nullopt;

@@ -17,22 +17,22 @@
 
 namespace hvd {
 
-// Ranks of several hosts talk over TCP. Who polls serves the sockets: a hop from one thread to
-// another takes longer than the network. While nobody polls, a thread of its own serves them and
-// rings the doorbell, so that the coordinator sleeps until there is something for it, and peers are
-// answered whatever the coordinator does. Two ranks connect when one of them sends the first
-// message to the other, or at the start by connect(). Connections for tensors come from here too
-// (TcpLink), and the thread watches them while nobody polls them. A peer whose connection ends
-// without a goodbye, that fails, or that cannot be reached, is lost: among ranks that never talked
-// nobody notices.
+// Ranks of several hosts talk over TCP. The polling thread serves the sockets: a hop from one
+// thread to another takes longer than the network. While none polls, a thread of its own serves
+// them and rings the doorbell, so that the coordinator sleeps until there is something for it, and
+// peers are answered whatever the coordinator does. Two ranks connect when one of them sends the
+// first message to the other, or at the start by connect(). Connections for tensors come from here
+// too (TcpLink), and the thread watches them while no other polls them. A peer whose connection
+// ends without a goodbye, that fails, or that cannot be reached, is lost: among ranks that never
+// talked none notices.
 class TcpControlPlane final : public ControlPlane {
  public:
-  // For who does not sleep.
+  // For callers that do not sleep.
   static constexpr Duration kPollInterval = std::chrono::microseconds(100);
 
   // `endpoints[r]` is where rank r listens, this one with `listeners`; `key` is the job's, which
-  // all ranks have and nobody else. A host that acknowledges nothing for `link_timeout`, idle or
-  // not, is taken for gone. Rings `bell`, which must outlive this object, or a doorbell of its own.
+  // all ranks have and no other process. A host that acknowledges nothing for `link_timeout`, idle
+  // or not, is taken for gone. Rings `bell`, which must outlive this object, or its own doorbell.
   TcpControlPlane(const Placement& placement, std::vector<TcpListener> listeners,
                   std::vector<TcpEndpoint> endpoints, const JobKey& key, Duration link_timeout,
                   DoorbellState* bell = nullptr);
@@ -69,13 +69,13 @@ class TcpControlPlane final : public ControlPlane {
   void run();
   // False once stop_.
   bool serve_once();
-  // By who polls, or the thread. What it cannot go on after is told by poll() and connect().
+  // By the polling thread or its own. poll() and connect() report what it cannot recover from.
   void serve() HVD_REQUIRES(mutex_);
   void arm_network() noexcept;
   void arm(int descriptor, std::uint64_t source) noexcept;
   void throw_if_broken() HVD_REQUIRES(mutex_);
   void wake() noexcept;
-  // After the network was touched from outside of the thread that serves it.
+  // After the network was touched from outside the thread that serves it.
   void after_call() HVD_REQUIRES(mutex_);
   void report_events() HVD_REQUIRES(mutex_);
 

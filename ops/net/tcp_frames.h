@@ -12,8 +12,8 @@ namespace hvd {
 
 enum class TcpFrameKind : std::uint32_t {
   kMessage = 1,
-  kGoodbye = 2,  // the last one of who leaves in order
-  kFailure = 3,  // the last one of who fails: why
+  kGoodbye = 2,  // the last one of a rank that leaves in order
+  kFailure = 3,  // the last one of a rank that fails: why
   kHeartbeat = 4,
 };
 

@@ -18,7 +18,7 @@ namespace {
 // How often to look for notes while nothing here waits for any.
 constexpr Duration kLookInterval = std::chrono::milliseconds(5);
 
-// Of an outgoing connection: nobody reads what is sent over it.
+// Of an outgoing connection: this end reads nothing from it.
 constexpr std::uint32_t kReaderLeft = EPOLLERR | EPOLLHUP | EPOLLRDHUP;
 
 // What epoll says of a connection.
@@ -164,7 +164,7 @@ std::optional<Duration> TcpLink::poll_interval(bool restless) const {
 
 std::optional<Duration> TcpLink::prepare_sleep(bool restless) {
   if (!poll_interval(restless)) return std::nullopt;
-  // What has moved may be what somebody waits for who asked before: all sockets were read for
+  // What has moved may be what a caller that asked before waits for: all sockets were read for
   // whoever asked first. An operation asks about one of its rows a turn, of one per rank.
   if (looks_left_ > 0) {
     --looks_left_;

@@ -15,7 +15,7 @@
 namespace hvd {
 
 // Messages over TCP. A rank connects to another one when it first sends to it; each connection
-// carries one direction. Who calls moves the bytes, without a lock or another thread; while it
+// carries one direction. The caller moves the bytes, without a lock or another thread; while it
 // sleeps, the control plane's thread watches and rings the doorbell.
 class TcpLink final : public host::MessageLink {
  public:

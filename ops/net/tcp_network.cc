@@ -247,7 +247,7 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
 }
 
 // Silence is counted in heartbeats of this rank and not by a clock: while this process is stopped
-// (Ctrl-Z, a debugger) it hears nobody, and they may be stopped as well.
+// (Ctrl-Z, a debugger) it hears no peer, and they may be stopped as well.
 void TcpNetwork::heartbeat(TimePoint now) {
   next_heartbeat_ = now + link_timeout_ / kHeartbeats;
   if (!departure_.empty()) return;

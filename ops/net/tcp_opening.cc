@@ -103,7 +103,7 @@ void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
   if (link.handshake->state() == Handshake::State::kFailed) {
     std::string ignored;  // what it still has to say fits a socket that nothing was written to
     write_some(link.socket.get(), link.handshake->take_output(), ignored);
-    return broken(id, "who answers there " + link.handshake->why());
+    return broken(id, "the listener there " + link.handshake->why());
   }
   if (link.handshake->state() == Handshake::State::kGoing) {
     Bytes answer = link.handshake->take_output();
@@ -169,8 +169,8 @@ void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
 }
 
 void TcpNetwork::Departure::say(Link& link) const {
-  // Who was welcomed would take the end of its connection for the death of this rank, which may be
-  // gone before it reads the confirmation. A reason is only for who has proven to be of this job.
+  // A welcomed peer would take the end of its connection for the death of this rank, which may be
+  // gone before it reads the confirmation. A reason is only for a peer proven to be of this job.
   const bool may_hear =
       link.stage == Stage::kUp || (link.welcomed() && kind == TcpFrameKind::kGoodbye);
   if (!empty() && may_hear) link.outbox.push_back(frame);

@@ -81,7 +81,7 @@ inline int milliseconds_until(TimePoint time) {
 }
 
 // Whether accept() failed for want of something that others hold: the connection goes on waiting,
-// so its listener stays readable, and who does not wait a while before the next try spins.
+// so its listener stays readable, and a caller that does not pause before the next try spins.
 inline bool is_out_of_descriptors(int error) noexcept {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }

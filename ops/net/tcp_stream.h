@@ -37,7 +37,7 @@ struct TcpOutstanding {
 
 class TcpSendingStream {
  public:
-  // `data` must live until `owner`, which may be nobody, counts one less.
+  // `data` must live until `owner`, which may be null, counts one less.
   void post(const TcpMessageHeader& header, std::span<const std::byte> data, TcpOutstanding* owner);
   void post_note(Bytes note);
   // What is not on its way becomes an empty message, the rest of what is half way zeros: the stream
@@ -89,7 +89,7 @@ class TcpReceivingStream {
   void fail(Rank peer) noexcept;
 
   std::deque<Bytes>& notes() noexcept { return notes_; }
-  // Somebody waits for what has not come.
+  // A receive waits for what has not come.
   bool awaited() const noexcept;
   // Nothing more is read before another receive is posted.
   bool blocked() const noexcept { return step_ == Step::kUnposted; }
@@ -115,7 +115,7 @@ class TcpReceivingStream {
   bool find_place();
   bool take_body();
   void end_message(bool whole);
-  // The receive for a message of so many bytes.
+  // The receive for a message of this many bytes.
   std::optional<Receive> take_posted(const host::MessageKey& key, std::size_t bytes);
   static void check_length(const Receive& receive, std::size_t bytes);
   static void deliver(const Receive& receive, std::span<const std::byte> bytes, bool whole);

@@ -15,14 +15,14 @@
 namespace hvd {
 
 // Sends and receives of one rank to itself: of each set and tag the n-th with the n-th. What
-// host::Transfers is where there is somebody to talk to.
+// host::Transfers is where there are other ranks.
 class SelfTransfers {
  public:
   using TransferPtr = std::shared_ptr<host::Transfer>;
 
   TransferPtr add(host::Transfer transfer);
   bool withdraw(const TransferPtr& transfer, bool for_good) noexcept;
-  void poll() {}  // nobody else moves anything: done() does
+  void poll() {}  // nothing else moves data: done() does
   // Copies what of its set and tag can be copied now.
   bool done(const host::Transfer& transfer);
 
@@ -106,7 +106,7 @@ class SelfCollective final
   SelfCollective() : SetCollective(std::make_shared<SelfSet>()) {}
 };
 
-// A world of one rank: there is nobody to talk to.
+// A world of one rank: there is no other to talk to.
 class SelfControlPlane final : public ControlPlane {
  public:
   explicit SelfControlPlane(std::string host) : ControlPlane({0, {0}, {std::move(host)}}) {}

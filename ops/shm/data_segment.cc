@@ -89,7 +89,7 @@ DataSegment::Entry& DataSegment::entry(Place place) const noexcept {
 }
 
 // A free one of `limits_.sets` places from `first` on. It is taken before its memory is there,
-// under a key that nobody looks for.
+// under a key that no rank looks for.
 std::optional<DataSegment::Place> DataSegment::take_entry(Place first) noexcept {
   constexpr std::uint64_t kTaken = ~std::uint64_t{0};
   for (Place place = first; place < first + limits_.sets; ++place) {

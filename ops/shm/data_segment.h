@@ -29,7 +29,7 @@ class Mailboxes {
  public:
   static std::size_t bytes_needed(int ranks);
   // Lays the structures out in `memory` (bytes_needed(ranks) zeroed bytes), which is kept alive.
-  // All zeroes is their initial state, so nobody has to construct them before others look.
+  // All zeroes is their initial state, so no rank has to construct them before others look.
   Mailboxes(std::shared_ptr<SharedMemory> memory, int ranks);
 
   int ranks() const noexcept { return ranks_; }
@@ -70,7 +70,7 @@ struct alignas(128) LaneProgress {
 // The memory through which the tensors of a host's ranks move: for each pair of ranks two rings for
 // transfers, and for each set and rank progress and chunks. The places of sets are given out in the
 // segment itself, because ranks make sets in different orders; memory for a place is reserved when
-// it is given out, so that sets nobody makes cost nothing.
+// it is given out, so that unused sets cost nothing.
 class DataSegment {
  public:
   using Place = std::size_t;

@@ -84,7 +84,7 @@ std::optional<DescriptorMessage> receive_descriptors(const UniqueFd& socket) {
   DescriptorMessage message{envelope.record.number, descriptors_of(envelope.header)};
   if ((envelope.header.msg_flags & MSG_CTRUNC) != 0) {
     throw UnsupportedError(
-        "cannot take over shared memory: this process may not open so many files (ulimit -n)");
+        "cannot take over shared memory: this process may not open that many files (ulimit -n)");
   }
   if (got != static_cast<ssize_t>(sizeof envelope.record) ||
       envelope.record.magic != Record().magic) {

@@ -23,7 +23,7 @@ bool send_descriptors(const UniqueFd& socket, std::int32_t number,
                       std::span<const int> descriptors);
 
 // The next message; empty if none is here yet. Throws PeerLostError if the other end is gone or has
-// sent something else, UnsupportedError if this process may not open so many files.
+// sent something else, UnsupportedError if this process may not open that many files.
 std::optional<DescriptorMessage> receive_descriptors(const UniqueFd& socket);
 
 }  // namespace hvd

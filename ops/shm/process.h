@@ -24,7 +24,7 @@ struct ProcessId {
 
 ProcessId this_process();
 
-// False once the process ended, even while nobody has reaped it. Of a process of this PID
+// False once the process ended, even before it is reaped. Of a process of this PID
 // namespace.
 bool is_alive(const ProcessId& process);
 

@@ -10,9 +10,9 @@
 
 namespace hvd {
 
-// Memory that several processes map, of an anonymous file (memfd): it has no name, so nobody else
-// finds it, the size of /dev/shm does not matter, and the system frees it with the last process
-// that has it, however that ends. Other processes get the descriptor (ops/connect/host_topology.h).
+// Memory that several processes map, of an anonymous file (memfd): it has no name, so no other
+// process finds it, the size of /dev/shm does not matter, and the system frees it with the last
+// process that has it, however that ends. Others get the descriptor (ops/connect/host_topology.h).
 // Pages are reserved before they are touched, so that touching them cannot raise SIGBUS.
 class SharedMemory {
  public:

@@ -13,7 +13,7 @@ namespace hvd {
 
 // Collectives among the ranks of one host through a segment that all map (DataSegment). A rank
 // packs straight from the tensors into chunks of its own, which the others read and unpack straight
-// into theirs. All arithmetic is ops/host's. Nobody writes another rank's memory, except in arenas.
+// into theirs. All arithmetic is ops/host's. No rank writes another's memory, except in arenas.
 //
 // All-reduce, chunk by chunk: of few bytes, or of two ranks, every rank reduces everything for
 // itself; else each rank reduces a range and shows the result to all. Either way in rank order, so

@@ -179,7 +179,7 @@ std::optional<Message> ShmControlPlane::poll() {
   for (std::size_t left = peers_.size(); left > 0; --left) {
     Peer& peer = *next_;
     if (++next_ == peers_.end()) next_ = peers_.begin();
-    // Before looking for mail: what a peer sent before it was gone is here then.
+    // Before looking for messages: what a peer sent before it was gone is here then.
     const bool gone = is_gone(peer);
     if (peer.from.readable() > 0) {
       if (auto message = receive(peer)) return message;

@@ -21,7 +21,7 @@ namespace hvd {
 class ShmControlPlane final : public ControlPlane {
  public:
   // `processes[i]` is the process of the i-th rank of this host, whatever PID namespace it is in.
-  // Collective only in that all of them get the same zeroed memory; nobody waits for anybody.
+  // Collective only in that all of them get the same zeroed memory; none waits for another.
   ShmControlPlane(Placement placement, std::shared_ptr<SharedMemory> memory,
                   const std::vector<ProcessHandle>& processes);
   // Gives what is still queued one second to leave.
@@ -73,8 +73,8 @@ class ShmControlPlane final : public ControlPlane {
   RankSlot* slot_;
   Doorbell doorbell_;
   std::deque<Peer> peers_;                  // a deque: peers do not move
-  std::deque<Peer>::iterator next_;         // whose mail is looked at first
-  std::optional<std::uint32_t> looked_at_;  // rings, before all mail was found to be read
+  std::deque<Peer>::iterator next_;         // whose mailbox is looked at first
+  std::optional<std::uint32_t> looked_at_;  // rings, before all mailboxes were found empty
   bool unsent_ = false;                     // some outbox is not empty
   bool owes_ring_ = false;                  // some Peer::rings_at is set
   Duration flush_limit_ = kFlushLimit;

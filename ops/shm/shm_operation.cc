@@ -54,7 +54,7 @@ bool ShmOperation::open() {
 
 bool ShmOperation::try_write() {
   if (written_ == plan_.writes) return false;
-  if (wrote_early(sides_[rank()])) {  // and nobody has waited for it since then
+  if (wrote_early(sides_[rank()])) {  // and no rank has waited for it since then
     sides_[rank()].progress->written.store(first_ + ++written_, std::memory_order_seq_cst);
     return true;
   }
@@ -118,7 +118,7 @@ bool ShmOperation::all_read(Step steps, const Concerns& concerns) {
   return all;
 }
 
-// Where nobody goes on before all are there, the last one rings: the others would look in vain.
+// Where no rank goes on before all are there, the last one rings: the others would look in vain.
 void ShmOperation::tell(Flag flag, Step steps) {
   (sides_[rank()].progress->*flag).store(first_ + steps, std::memory_order_seq_cst);
   if (needs_all() && !reached(flag, steps, [](std::size_t) { return true; })) return;

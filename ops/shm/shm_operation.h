@@ -173,7 +173,7 @@ class ShmAllReduce final : public ShmOperation, public Recycled<ShmAllReduce> {
   };
   Range range_of(Step step) const;
   Range part_of(const Range& range, std::size_t rank) const;
-  void show(const Range& range, std::byte* to);
+  void publish(const Range& range, std::byte* to);
   void unpack(const Range& range, const std::byte* from);
   void reduce(const Range& range, Step step, std::byte* out);
 

@@ -57,9 +57,9 @@ ShmAllReduce::Range ShmAllReduce::part_of(const Range& range, std::size_t rank) 
   return {begin(rank), begin(rank + 1)};
 }
 
-void ShmAllReduce::show(const Range& range, std::byte* to) {
+void ShmAllReduce::publish(const Range& range, std::byte* to) {
   const host::Stopwatch packing(stats_.packing);
-  batch_->show(range.first, range.last, to);
+  batch_->publish(range.first, range.last, to);
 }
 
 void ShmAllReduce::unpack(const Range& range, const std::byte* from) {
@@ -72,9 +72,9 @@ void ShmAllReduce::write(Step step) {
   const Range range = range_of(step);
   std::byte* const mine = chunk(rank(), step);
   const Range own = shared_ ? part_of(range, rank()) : range;
-  if (!shared_ || batch_->input(own.first, own.last) == nullptr) return show(range, mine);
-  show({range.first, own.first}, mine);
-  show({own.last, range.last}, mine + (own.last - range.first));
+  if (!shared_ || batch_->input(own.first, own.last) == nullptr) return publish(range, mine);
+  publish({range.first, own.first}, mine);
+  publish({own.last, range.last}, mine + (own.last - range.first));
 }
 
 // Reduces a range of the step from what the ranks show and this one has.

@@ -159,7 +159,7 @@ class ShmTransferLink final : public host::TransferLink {
 
   const DataSegment& segment_;
   std::vector<Peer> peers_;
-  std::size_t next_ = 0;  // who is heard first
+  std::size_t next_ = 0;  // which is heard first
 };
 
 }  // namespace

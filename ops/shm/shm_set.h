@@ -73,7 +73,7 @@ class ShmSet : public host::RankSet {
   std::span<const Side> lane_of(std::uint64_t operation);
   // Writes the one step of `submission`, in case that is the next operation, if its lane is free.
   void show_early(std::uint64_t submission, const host::ByteSequence& bytes);
-  // Nobody reads any more what this rank has shown so.
+  // No rank reads any more what this one has shown so.
   void hide_early() noexcept;
   void ring(std::size_t rank) const noexcept { segment().ring(world_rank(rank)); }
   void ring_others() const noexcept;

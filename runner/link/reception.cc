@@ -18,7 +18,7 @@ std::vector<std::string> listening_addresses(bool remote, const std::string& int
   if (!remote) return {"127.0.0.1"};
   const std::vector<LocalAddress> local = local_addresses();
   std::vector<std::string> addresses = addresses_of(interfaces, local);
-  // Another machine that calls its own loopback finds somebody else there.
+  // Another machine that calls its own loopback finds another program there.
   if (!std::all_of(addresses.begin(), addresses.end(), is_loopback)) {
     std::erase_if(addresses, is_loopback);
   }

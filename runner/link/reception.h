@@ -19,9 +19,9 @@ namespace hvd::runner {
 // empty; else loopback. Throws InvalidArgumentError naming an interface that there is not.
 std::vector<std::string> listening_addresses(bool remote, const std::string& interfaces);
 
-// Where agents connect to hvdrun and prove that they are of this job. Who has not done so costs a
-// descriptor and some 400 bytes, for kUnauthenticatedLimit at most; if too many come, the oldest
-// go. Not thread-safe.
+// Where agents connect to hvdrun and prove that they are of this job. A peer that has not done so
+// costs a descriptor and some 400 bytes, for kUnauthenticatedLimit at most; if too many come, the
+// oldest go. Not thread-safe.
 class Reception {
  public:
   static constexpr std::size_t kMaxUnauthenticatedPeers = 64;  // besides one for each agent
@@ -34,9 +34,9 @@ class Reception {
   // Whether the agent of this number may come.
   using Expects = std::function<bool(int number)>;
 
-  // Listens on a TCP port of each of `addresses`, except those that the system lets nobody listen
-  // on; throws UnsupportedError if that is all of them. `link_timeout`: after which a connection to
-  // a host that is gone breaks.
+  // Listens on a TCP port of each of `addresses`, except those that the system lets no program
+  // listen on; throws UnsupportedError if that is all of them. `link_timeout`: after which a
+  // connection to a host that is gone breaks.
   Reception(std::span<const std::string> addresses, PortRange ports, std::string key,
             std::size_t agents, Duration link_timeout, Expects expects);
 

@@ -133,7 +133,7 @@ struct Signal {
   static constexpr auto kFields = std::tuple(&Signal::number, &Signal::process);
 };
 
-// hvdrun -> agent, of a rank: so many more bytes of Output were taken. It lets its program wait
+// hvdrun -> agent, of a rank: this many more bytes of Output were taken. It lets its program wait
 // rather than have more than a few on their way, so that no reader of hvdrun's output, however
 // slow, makes one end of the connection stop reading what the other has to say.
 struct Taken {

@@ -172,7 +172,7 @@ void OutputPrinter::close_line(Stream stream) {
 void OutputPrinter::show(const Key& key, Line& line, bool newline) {
   std::optional<Key>& open = open_line(key.second);
   const bool continues = open == key;
-  // A part was shown and somebody else's line already ended it: nothing is left to end.
+  // A part was shown and another's line already ended it: nothing is left to end.
   const bool nothing_left = newline && !continues && line.shown && line.waiting.empty();
   if (!nothing_left) {
     if (!continues) close_line(key.second);

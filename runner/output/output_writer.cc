@@ -72,7 +72,7 @@ void OutputWriter::State::moved(std::size_t bytes) {
 }
 
 // With `unwritten` bytes of what was to be written goes what waits behind it: all of it when a
-// reader has left, as then nobody else reads; else what is for the same place.
+// reader has left, as then no other reads; else what is for the same place.
 void OutputWriter::State::broke(int fd, int error, std::size_t unwritten) {
   {
     const std::lock_guard lock(mutex);

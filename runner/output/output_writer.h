@@ -14,7 +14,7 @@
 namespace hvd::runner {
 
 // Writes to this process's standard output and standard error on a thread of its own: a reader that
-// does not read (a pager, Ctrl-S) makes that thread wait, and nobody else. One thread uses it.
+// does not read (a pager, Ctrl-S) makes that thread wait, and no other. One thread uses it.
 class OutputWriter {
  public:
   static constexpr std::size_t kEnough = 1 << 20;  // bytes that wait; above it, take no more output
@@ -29,7 +29,7 @@ class OutputWriter {
   bool has_room() const;
   // The reader of one of them has left: what is not written never will be.
   bool reader_left() const;
-  // Why one of them takes nothing any more, although nobody has left: "cannot write standard
+  // Why one of them takes nothing any more, although no reader has left: "cannot write standard
   // output: No space left on device". What is for the other one is still written. "" = all is well.
   std::string trouble() const;
   // A descriptor that can be read when has_room(), reader_left() or trouble() may have changed, or

@@ -55,7 +55,7 @@ std::string others_that_ended(std::span<const RankEnd> ends, const RankEnd& firs
             ended_with_success(before, " had ended " + in_seconds(first.at - latest) + " before");
   }
   if (!after.empty() && first.end.after_loss) {
-    // A rank leaves before its process ends: if nobody had ended, one of these is the cause.
+    // A rank leaves before its process ends: if none had ended, one of these is the cause.
     text += before.empty() ? "hvdrun: it failed because another rank had left the job; " +
                                  ended_with_success(after, " ended")
                            : "hvdrun: " + ended_with_success(after, " ended after it");

@@ -141,7 +141,7 @@ std::vector<std::string> expand_name(std::string_view name, std::string_view all
   return done;
 }
 
-// Up to the first comma that is outside of brackets.
+// Up to the first comma that is outside brackets.
 std::string_view first_name(std::string_view text) {
   bool inside = false;
   for (std::size_t i = 0; i < text.size(); ++i) {

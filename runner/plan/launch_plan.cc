@@ -83,7 +83,7 @@ Environment plan_environment(const Options& options, const LaunchContext& contex
   return environment;
 }
 
-// ssh must never ask: nobody would see the question.
+// ssh must never ask: no one would see the question.
 void add_ssh(std::vector<std::string>& argv, const Options& options) {
   std::string arguments = "-o BatchMode=yes -o ConnectTimeout=10";
   if (options.ssh_port != 0) arguments += " -p " + std::to_string(options.ssh_port);
@@ -146,7 +146,7 @@ std::vector<std::string> mpirun_command(const Options& options, const LaunchCont
   return argv;
 }
 
-// The words that start `agent` on another machine. What it needs before hvdrun talks to it goes
+// The argv that starts `agent` on another machine. What it needs before hvdrun talks to it goes
 // along; all else comes later, and secrets never come this way: everybody can read command lines.
 std::vector<std::string> start_on(const std::string& host, std::vector<std::string> agent,
                                   const Options& options, const Environment& environment) {

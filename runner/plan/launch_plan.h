@@ -40,7 +40,7 @@ struct LaunchPlan {
   std::vector<std::vector<int>> placed;
   std::vector<HostFacts> nodes;
   std::vector<LaunchCommand> commands;  // mpirun, which starts the agents; else what starts each
-  std::vector<LaunchCommand> by_hand;   // what somebody else starts, by --launcher none
+  std::vector<LaunchCommand> by_hand;   // what the user starts, by --launcher none
   std::string agent_address;  // on the standard input of each of `commands`; "" = in a variable
   // What ranks on other machines have besides their agents' environment, and where they run.
   Environment exported;

@@ -180,7 +180,7 @@ const std::vector<OptionRow> kOptions = {
      "auto, mpi: started by mpirun, or gloo: without MPI", "controller"},
     {kMpi, "mpi", "", "HOROVOD_CONTROLLER=mpi", "the same as --controller mpi"},
     {kMpi, "gloo", "", "HOROVOD_CONTROLLER=gloo", "the same as --controller gloo"},
-    {kMpi, "mpi-args", kShellWords, store<&Options::mpi_args>, "further words for mpirun",
+    {kMpi, "mpi-args", kShellWords, store<&Options::mpi_args>, "further arguments for mpirun",
      "library_options.mpi_args"},
     {kMpi, "binding-args", kShellWords, store<&Options::binding_args>,
      "for mpirun in place of --bind-to none", "library_options.binding_args"},

@@ -45,7 +45,7 @@ class ConfigFile {
   void read_map(const YAML::Node& map, const std::string& prefix) {
     if (!map.IsMap()) fail(map.Mark(), "expected 'key: value' lines");
     for (const auto& pair : map) {
-      if (!pair.first.IsScalar()) fail(pair.first.Mark(), "a key must be a word");
+      if (!pair.first.IsScalar()) fail(pair.first.Mark(), "a key must be a single word");
       const std::string key = prefix + pair.first.Scalar();
       if (pair.second.IsMap()) {
         read_map(pair.second, key + ".");

@@ -20,8 +20,8 @@ struct ChosenSetting {
   std::string source;  // "hvdrun --cycle-time-ms", "job.yaml:3"
 };
 
-// Where somebody else starts the agents, or an hvdrun on each of `nodes` machines, which starts its
-// share of np ranks (torchrun's words).
+// Where something else starts the agents, or an hvdrun on each of `nodes` machines, which starts
+// its share of np ranks (torchrun's words).
 struct ManualStart {
   std::string key_file;  // of the job's key; empty = one is drawn, or there is none (nodes)
   int nodes = 0;         // 0 = not given

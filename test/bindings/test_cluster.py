@@ -518,7 +518,7 @@ def test_variables_without_a_name_are_refused(cluster):
         cluster.push({5: "five"})
 
 
-def test_a_rank_that_cannot_start_is_named_with_its_last_words(tmp_path, marked_processes):
+def test_a_rank_that_cannot_start_is_named_with_its_last_lines(tmp_path, marked_processes):
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\necho no such library >&2\nexit 4\n")
     program.chmod(0o755)

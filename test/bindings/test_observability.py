@@ -473,7 +473,7 @@ def test_another_users_folder_gets_no_flight_recorder_and_is_not_followed(tmp_pa
     assert "lost" in done.stdout, done.stdout
     assert precious.read_text() == "precious"
     assert [path.name for path in trap.iterdir()] == ["flight_recorder.rank0.json.part"]
-    assert "belongs to somebody else" in done.stdout, done.stdout
+    assert "belongs to another user" in done.stdout, done.stdout
 
 
 def test_a_job_that_fails_without_an_operation_of_its_own_leaves_no_flight_recorder(ranks):

@@ -188,7 +188,7 @@ def test_mpirun_that_starts_nothing_is_given_up(tmp_path, monkeypatch, marked_pr
     wait_for(marked_processes, [])
 
 
-def test_the_last_words_of_mpirun_are_shown(tmp_path, monkeypatch, marked_processes, capfd):
+def test_the_last_lines_of_mpirun_are_shown(tmp_path, monkeypatch, marked_processes, capfd):
     make_mpirun(tmp_path, f"""{shutil.which("mpirun")} "$@" &
 while [ ! -e {tmp_path}/running ]; do sleep 0.05; done
 kill -9 $!

@@ -184,7 +184,7 @@ TEST(Agent, DoesNotWaitForeverForItsAddress) {
   environment["HOROVOD_START_TIMEOUT"] = "1";
   const Result result = Launch({"agent", "0"}, "", environment, through).finish();
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("hvdrun's address did not come on standard input"));
+  EXPECT_THAT(result.err, HasSubstr("hvdrun's address did not arrive on standard input"));
   asked.finish();
 }
 

@@ -1,4 +1,4 @@
-"""A program that calls ranks: its event loop, and what becomes of calls."""
+"""A program that calls ranks: its event loop, and the outcomes of calls."""
 
 import contextlib
 import functools
@@ -72,7 +72,7 @@ class CallerLoop(EventLoop):
 
     @contextlib.contextmanager
     def catch_interrupts(self) -> Iterator[None]:
-        """Ctrl-C only leaves a note, so that it cannot come between two steps of the loop."""
+        """Ctrl-C only sets a flag, so that it cannot come between two steps of the loop."""
         if (threading.current_thread() is not threading.main_thread()
                 or signal.getsignal(signal.SIGINT) is not signal.default_int_handler):
             yield
@@ -162,8 +162,8 @@ class CallerLoop(EventLoop):
         """The connection of a rank has ended or is broken."""
         raise NotImplementedError
 
-    def last_words(self, rank: int) -> str:
-        """The last lines that a rank printed, to be put behind what became of it."""
+    def last_lines(self, rank: int) -> str:
+        """The last lines that a rank printed, to be appended to how it ended."""
         tail = self.printer.tail(rank)
         return f"; its last lines:\n{tail}" if tail else ""
 

@@ -139,7 +139,7 @@ def failure_of(job: CallerLoop, outcomes: Mapping[int, Outcome], timeout: float 
             f"the call took longer than {timeout:g} s\n{_places(outcomes)}{note}"))
     if outcome.kind == "ended":
         return RankError(f"rank {rank} {outcome.value} during the call"
-                         f"{job.last_words(rank)}{note}", rank)
+                         f"{job.last_lines(rank)}{note}", rank)
     failure = outcome.value
     error = RankError(
         f"rank {rank} raised {failure['type']}: {failure['message']}{note}\n\n"
@@ -189,13 +189,13 @@ def _note(outcomes: Mapping[int, Outcome], engines_run: bool) -> str:
         notes.append(f"the variables of rank {', '.join(ended)} are lost; "
                      "those of other ranks are kept")
     if not engines_run:
-        notes.append("hvd.init() is called anew on all ranks before the next call: make process "
+        notes.append("hvd.init() is called again on all ranks before the next call: make process "
                      "sets and DistributedOptimizer again, and broadcast the parameters")
     return "".join(f"\n({note})" for note in notes)
 
 
 def shell_here() -> "InteractiveShell | None":
-    """The IPython that this program runs in; None outside of one."""
+    """The IPython that this program runs in; None outside one."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None
 

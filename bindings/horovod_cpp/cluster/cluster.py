@@ -39,7 +39,7 @@ class Cluster:
             losses = cluster.run(train, args=(10,))
 
     The ranks are new processes of this Python (never forks), and ``hvd.init()`` was called on each;
-    calling it again does nothing. Starting takes some tenths of a second, a call less than a
+    calling it again does nothing. Starting takes a few tenths of a second, a call less than a
     millisecond. What they print appears here as it comes, each line with its rank in front.
 
     Each rank has a namespace that lasts as long as its process. Functions that travel by value
@@ -50,7 +50,7 @@ class Cluster:
     a rank that does not react within a second is killed. When a rank raises, the others have a
     second to finish before they are interrupted. A rank that was killed or died is replaced: the
     others keep their namespaces, its own is lost. After that, and when a call that used the job was
-    interrupted, ``hvd.init()`` is called anew on all ranks: make process sets and
+    interrupted, ``hvd.init()`` is called again on all ranks: make process sets and
     ``DistributedOptimizer`` again, and broadcast the parameters.
 
     The ranks end with ``close()``, with the ``with`` block, when the object is no longer used,
@@ -60,7 +60,7 @@ class Cluster:
     With ``hosts``, hvdrun starts them over ssh, one agent on each machine; they connect to this
     process on a TCP port of each address of this machine (of HOROVOD_GLOO_IFACE, if it is set), where
     each message is authenticated. A machine that is lost is named when its connections have broken,
-    after HVD_LINK_TIMEOUT_SECONDS at the latest; restart() starts all anew.
+    after HVD_LINK_TIMEOUT_SECONDS at the latest; restart() starts all again.
 
     Args:
         np: number of ranks, at least 1. Default: 2; with hosts their slots.
@@ -68,7 +68,7 @@ class Cluster:
             Others need ssh without a password, and horovod_cpp at the same path.
         launcher: how hvdrun starts its agents on other machines: "ssh" (default), "slurm" or
             "exec:CMD", which is run as ``CMD HOST PROGRAM...``.
-        env: variables that the ranks have besides those of this process.
+        env: variables that the ranks have in addition to those of this process.
         start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
         executable: the Python of the ranks; default: this one.
 
@@ -314,7 +314,7 @@ def _tell_of(lost: Mapping[int, str]) -> None:
     for rank, end in lost.items():
         warnings.warn(
             f"rank {rank} of the cluster {end} after the last call. A new process takes its "
-            "place: its variables are lost, and hvd.init() was called anew on all ranks",
+            "place: its variables are lost, and hvd.init() was called again on all ranks",
             RuntimeWarning, stacklevel=4)
 
 
@@ -328,7 +328,7 @@ def _status(rank: int, worker: PoolWorker | None, pool: Pool) -> WorkerStatus:
 
 def _close(pool: Pool, turn: _Turn) -> None:
     if pool.is_of_parent():
-        return  # a fork, in which nobody releases the lock
+        return  # a fork, in which no thread releases the lock
     pool.closing = True
     if not turn.begin(blocking=False):
         pool.kill()  # ends the call

@@ -1,4 +1,4 @@
-"""The event loop of who has connections to ranks: nothing in it polls."""
+"""The event loop of a process with connections to ranks: nothing in it polls."""
 
 import contextlib
 import selectors
@@ -29,7 +29,7 @@ class EventLoop:
     # -- events
 
     def handle(self, timeout: float | None) -> bool:
-        """What happens within so many seconds (None: any), once. Returns whether something did."""
+        """Handles what happens within this many seconds (None: any), once. Whether anything did."""
         due = self._due()
         if due is not None:
             left = max(0.0, due - time.monotonic())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from horovod_cpp import _native
 
-_RANKS = 2  # when nobody says
+_RANKS = 2  # by default
 
 Words = str | Iterable[str] | None
 
@@ -57,7 +57,7 @@ def _add_slots(slots: dict[str, int], host: str, number: str, origin: str) -> No
 
 
 def names_in(names: Words) -> list[str]:
-    """Of a text with commas, or a list."""
+    """The names in a text with commas, or a list."""
     if names is None:
         return []
     return [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
@@ -72,7 +72,7 @@ class Hosts:
         launcher: how hvdrun starts agents on other machines; None: with ssh.
         interfaces: through which they reach this one; none: all.
         use_mpi: mpirun starts the agents.
-        options: further words for hvdrun.
+        options: further arguments for hvdrun.
     """
 
     def __init__(self, np: int, slots: Mapping[str, int], launcher: str | None = None,
@@ -92,7 +92,7 @@ class Hosts:
         self._options = options
 
     def options(self) -> list[str]:
-        """Words for hvdrun."""
+        """Arguments for hvdrun."""
         words = ["-np", str(self.np), "-H", self.words, "--mpi" if self.use_mpi else "--gloo"]
         if self.are_remote and not self.use_mpi:
             words += ["--launcher", self._launcher]

@@ -1,4 +1,4 @@
-"""Where ranks connect: who shows the job's key gets a Channel, nobody else gets anything."""
+"""Where ranks connect: a peer that shows the job's key gets a Channel, any other gets nothing."""
 
 import collections
 import contextlib
@@ -81,7 +81,7 @@ class Listener:
             listening.close()
 
     def admit(self) -> list[wire.Channel]:
-        """Hears those who connect. Returns the Channels of those who have shown the key."""
+        """Hears peers that connect. Returns the Channels of those that have shown the key."""
         admitted = []
         for key, _ in self._selector.select(0):
             if key.data is not None:
@@ -132,7 +132,7 @@ class Listener:
                 self._selector.unregister(listening)
 
     def _drop_one(self) -> None:
-        """The oldest of where most came from: a crowd costs nobody else a place."""
+        """The oldest of where most came from: a crowd takes no other peer's place."""
         crowds = collections.Counter(peer.source for peer in self._unauthenticated.values())
         source, _ = crowds.most_common(1)[0]
         self._drop(next(number for number, peer in self._unauthenticated.items()
@@ -174,7 +174,7 @@ class Listener:
             self._selector.unregister(connection)
             channel = wire.make_channel(connection, self._key, transcript, accepted=True)
             channel.queue(wire.ADMITTED)
-            with contextlib.suppress(OSError):  # gone already: who reads the channel will see it
+            with contextlib.suppress(OSError):  # gone already: its reader will see it
                 channel.flush()
             return channel
         return None

@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from horovod_cpp import _native
 from horovod_cpp.cluster.cluster import Cluster
 
-_RANKS = 2  # of a cluster that nobody asked for
+_RANKS = 2  # of a cluster that starts by itself
 
 _HELP = """\
 %%hvd                    runs the rest of the cell on all ranks

@@ -1,4 +1,4 @@
-"""How what ranks print and display is shown where their caller is."""
+"""How the caller of ranks shows what they print and display."""
 
 import codecs
 import dataclasses
@@ -119,7 +119,7 @@ class Printer:
             self._show_partial(rank, stream, line)
 
     def take(self, rank: int, kind: str, content: Sequence[Any]) -> bool:
-        """A message of a rank. Returns whether it was one of something to be seen."""
+        """A message of a rank. Returns whether it was one of something to show."""
         if kind == "display":
             self._add(rank, Display(*content))
         elif kind == "clear":

@@ -42,7 +42,7 @@ class Pool(CallerLoop):
                  executable: str | None = None, start_timeout: float = 60.0,
                  initialise: bool = True, display: bool = False) -> None:
         super().__init__(hosts.np, printer, display)
-        self.lost: dict[int, str] = {}  # rank -> how its worker ended, outside of a call
+        self.lost: dict[int, str] = {}  # rank -> how its worker ended, outside a call
         self.closed = False
         self.closing = False  # set by any thread: no more workers
         self._env = env
@@ -79,7 +79,7 @@ class Pool(CallerLoop):
         if None in self.workers:
             rank = self.workers.index(None)
             raise RankError(
-                f"rank {rank} {self.lost.pop(rank)} when it started{self.last_words(rank)}", rank)
+                f"rank {rank} {self.lost.pop(rank)} when it started{self.last_lines(rank)}", rank)
         if starting():
             late = [worker.rank for worker in self.workers if worker and not worker.is_ready]
             places = f" on hosts {self.hosts.words}" if self.hosts.are_remote else ""
@@ -91,7 +91,7 @@ class Pool(CallerLoop):
         return lost
 
     def start_missing(self) -> None:
-        """Begins what ready() waits for."""
+        """Starts what ready() waits for."""
         missing = [rank for rank, worker in enumerate(self.workers) if worker is None]
         if not missing:
             return
@@ -113,7 +113,7 @@ class Pool(CallerLoop):
             worker.start(variables)
 
     def _rendezvous(self) -> dict[str, str]:
-        """Where the engines of one session meet, and nobody else. hvdrun knows the place of
+        """Where the engines of one session meet, and no others. hvdrun knows the place of
         several hosts."""
         key = {"HVD_RENDEZVOUS_KEY": secrets.token_hex(16)}
         if self.hosts.are_remote or self.hosts.use_mpi:
@@ -135,7 +135,7 @@ class Pool(CallerLoop):
 
     def call(self, message: tuple[Any, ...], ranks: Iterable[int],
              timeout: float | None = None) -> dict[int, Outcome]:
-        """Sends a message to some ranks and waits for what becomes of it: an Outcome by rank.
+        """Sends a message to some ranks and waits for its outcomes: an Outcome by rank.
 
         Ctrl-C (which sets ``interrupted``), the time limit, and the failure of a rank a second
         later, end the call on the other ranks: by an interrupt, and by SIGKILL if that does not
@@ -288,7 +288,7 @@ class Pool(CallerLoop):
 
     @contextlib.contextmanager
     def _killed_on_exception(self) -> Iterator[None]:
-        """Nobody can use what an exception leaves half done."""
+        """Nothing can use what an exception leaves half done."""
         try:
             yield
         except BaseException:

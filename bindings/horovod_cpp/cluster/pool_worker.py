@@ -17,7 +17,7 @@ _numbers = itertools.count(1)
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a call on one rank."""
+    """How a call ended on one rank."""
 
     kind: str  # "result", "failure", "ended" (the process did)
     value: Any  # bytes; what worker._describe() tells; how it ended, as text
@@ -28,12 +28,12 @@ class Outcome:
     at: float = dataclasses.field(default_factory=time.monotonic)
 
     def is_consequence(self) -> bool:
-        """Whether something else than this rank began the trouble."""
+        """Whether something other than this rank caused the failure."""
         return self.stopped or (self.kind == "failure" and bool(self.value["lost_others"]))
 
 
 def first_failure(outcomes: Mapping[int, Outcome]) -> int | None:
-    """The rank that began the trouble, of Outcomes by rank; None if there was none."""
+    """The rank that caused the failure, of Outcomes by rank; None if there was none."""
     failed = sorted((outcome.at, rank) for rank, outcome in outcomes.items()
                     if outcome.kind != "result")
     first = [rank for _, rank in failed if not outcomes[rank].is_consequence()]
@@ -104,7 +104,7 @@ class PoolWorker:
         self.end = self.end or text + place
 
     def note_output(self, size: int) -> None:
-        """So many bytes are here."""
+        """This many bytes have arrived."""
         self._received += size
 
     def defer(self, written: int, kind: str, content: list[Any]) -> None:

@@ -35,7 +35,7 @@ class Relay:
     """One hvdrun, which runs an agent on each host.
 
     Args:
-        options: words for hvdrun.
+        options: arguments for hvdrun.
     """
 
     def __init__(self, options: Iterable[str], executable: str | None) -> None:

@@ -38,7 +38,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     cells work. What the ranks print appears here as it comes, each line with its rank in front.
     Ctrl-C (or a notebook's interrupt) stops all ranks within two seconds, with a KeyboardInterrupt
     in ``fn``; when a rank fails, the others have a second to finish.
-    Nothing is left running. For more calls than one, ``hvd.Cluster`` starts its ranks once.
+    Nothing is left running. For more than one call, ``hvd.Cluster`` starts its ranks once.
 
     Args:
         fn: the function.
@@ -46,17 +46,17 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
         np: number of ranks, at least 1; also ``num_proc``. Default: 2; with hosts their slots.
         hosts: as hvdrun's ``-H``, "node1:4,node2:4" or a list of such parts; default: this
             machine. Others need ssh without a password, this Python at the same path, and a TCP
-            connection to this machine, on which each message is authenticated. The key of that
+            connection to this machine, on which each message is authenticated. Its key
             travels to hvdrun's agents over connections that are not encrypted (SECURITY.md).
         hostfile: the same from a file with lines such as "node1 slots=4" or "node1:4".
-        env: variables that the ranks have besides those of this process.
+        env: variables that the ranks have in addition to those of this process.
         timeout: seconds until the call is interrupted; None: never.
         start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
         output_filename: a folder for what each rank prints, rank.N/stdout and rank.N/stderr.
-        verbose: print the command that starts the ranks, and what that says itself.
+        verbose: print the command that starts the ranks, and what that prints itself.
         use_mpi, use_gloo: start the ranks with mpirun, or without; default: without, unless
             HOROVOD_CONTROLLER is "mpi" or there are ``mpi_args``.
-        mpi_args: further words for mpirun.
+        mpi_args: further arguments for mpirun.
         network_interfaces: those that MPI and the engine use, "eth0,ib0" or a list; also
             ``network_interface``.
         ssh_port, ssh_identity_file: for the other machines.

@@ -2,9 +2,9 @@
 
 Nothing is unpickled before both ends have shown that they know the job's key, by HMAC-SHA256 over
 random bytes of both. The two tags of that handshake and the keys of the messages in either
-direction are derived from the job's key under labels of their own, so that none of them tells
-anything of another. Over a network, where others can write into a connection, the length and the
-content of each message have tags besides.
+direction are derived from the job's key under labels of their own, so that none of them reveals
+anything about another. Over a network, where others can write into a connection, the length and the
+content of each message have tags as well.
 
 The handshake, of the worker that connects (version 2)::
 
@@ -36,7 +36,7 @@ _CHUNK = 1 << 18
 _READS = 1000  # of receive_ready(): an end, however fast the other end writes
 _MESSAGE_LIMIT = 60.0  # seconds without a byte in the middle of a message
 _CONNECT_TIMEOUT = 10.0  # seconds a worker tries one address, and waits there to be admitted
-_RETRY = 0.1  # seconds until it tries once more, where it was sent away unheard
+_RETRY = 0.1  # seconds until it tries once more, where it was turned away unheard
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a host that lost power
 
 CALLER_KNOWS = b"horovod_cpp wire 2, tag: the caller knows the key"
@@ -53,7 +53,7 @@ def derive(key: bytes, label: bytes, transcript: bytes) -> bytes:
 
 
 class BrokenMessage(ConnectionError):
-    """What came is none of our messages: something else writes into the connection."""
+    """What arrived is not one of our messages: something else writes into the connection."""
 
 
 def raised_here(error: Exception) -> bool:
@@ -201,14 +201,14 @@ def _tag(key: bytes, number: int, kind: bytes, data: _Bytes) -> bytes:
 
 def make_channel(connection: socket.socket, key: bytes, transcript: bytes,
                   accepted: bool) -> Channel:
-    if connection.family == socket.AF_UNIX:  # nobody else can write into it
+    if connection.family == socket.AF_UNIX:  # no other process can write into it
         return Channel(connection)
     labels = (_CALLER_SAYS, _WORKER_SAYS) if accepted else (_WORKER_SAYS, _CALLER_SAYS)
     return Channel(connection, Keys(*(derive(key, label, transcript) for label in labels)))
 
 
 def connect(address: str, key: bytes) -> Channel:
-    """A worker's Channel to its caller. Raises OSError when nobody with the key is there."""
+    """A worker's Channel to its caller. Raises OSError when no peer with the key is there."""
     kind, _, where = address.partition(":")
     failures = []
     for place in where.split(",") if kind == "tcp" else [where]:
@@ -226,7 +226,7 @@ class _SentAway(ConnectionError):
 
 
 def _join(kind: str, place: str, key: bytes) -> Channel:
-    """Where so many others connect that there is no room, it tries again."""
+    """Where too many others connect for there to be room, it tries again."""
     deadline = time.monotonic() + _CONNECT_TIMEOUT
     while True:
         connection = _open(kind, place)

@@ -172,14 +172,14 @@ class Worker:
                 raise KeyboardInterrupt
 
     def flush(self) -> None:
-        """So that the caller has all output before what is sent next."""
+        """So that the caller has all output before the next message."""
         for name in ("stdout", "stderr"):
             with contextlib.suppress(BaseException):  # the user's own stream, closed, or deleted
                 getattr(sys, name).flush()
         self._libc.fflush(None)
 
     def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
-        """Once a call, and only while the user's code runs."""
+        """Once per call, and only while the user's code runs."""
         self._interrupts += 1
         if self._interruptible:
             self._interruptible = False
@@ -187,7 +187,7 @@ class Worker:
         self._interrupt_waits = True
 
     def _await_interrupts(self, number: int) -> None:
-        """So many were sent in calls that are over, by way of hvdrun: they are not for the next."""
+        """This many were sent in calls that are over, through hvdrun: they are not for the next."""
         deadline = time.monotonic() + _INTERRUPT_COMES
         while self._interrupts < number and time.monotonic() < deadline:
             time.sleep(0.001)

@@ -16,7 +16,7 @@ from traitlets.config import Config
 
 
 def _plain(content: list[Any]) -> list[Any]:
-    """As a notebook's file has it. What cannot be in one is the mistake of whoever displays it."""
+    """As a notebook's file has it. What cannot be in one is a mistake of what displays it."""
     plain: list[Any] = json.loads(json.dumps(content, default=_encoded))
     return plain
 

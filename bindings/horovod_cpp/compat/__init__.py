@@ -3,7 +3,7 @@ gets horovod_cpp.torch.
 
     hvdrun -np 2 python -m horovod_cpp.compat train.py --epochs 3
 
-runs a script that is not touched. In a program of one's own, before anything imports ``horovod``:
+runs a script that is not touched. In a program of your own, before anything imports ``horovod``:
 
     import horovod_cpp.compat
     horovod_cpp.compat.install()
@@ -14,7 +14,7 @@ that command lines stay as they are; it never replaces another one.
 Nothing happens unless one of these is done. What there is: ``horovod.torch`` with its modules
 (``mpi_ops``, ``functions``, ``optimizer``, ``compression``, ``sync_batch_norm``), ``horovod.run``,
 ``horovod.runner``, ``horovod.data``, and of ``horovod.common`` ``exceptions``, ``process_sets`` and
-``util``; ``horovod.tensorflow``, ``horovod.tensorflow.keras`` and ``horovod.keras``. Importing anything else of ``horovod`` says that it is not there.
+``util``; ``horovod.tensorflow``, ``horovod.tensorflow.keras`` and ``horovod.keras``. Importing anything else of ``horovod`` is an error that says so.
 """
 
 import importlib.metadata

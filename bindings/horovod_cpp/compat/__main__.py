@@ -18,7 +18,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--install-horovodrun", nargs="?", const="", metavar="FOLDER",
                         help="write a command horovodrun, which is hvdrun for scripts of Horovod's, "
                              "and run nothing; FOLDER: by default where this Python's commands are. "
-                             "A horovodrun of somebody else's is never replaced")
+                             "A horovodrun of another package is never replaced")
     parser.add_argument("-m", dest="module", action="store_true",
                         help="what follows is the name of a module, as for python -m")
     parser.add_argument("script", nargs="?")

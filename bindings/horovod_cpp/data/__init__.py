@@ -31,7 +31,7 @@ from horovod_cpp.data import transforms
 class Dataset(abc.ABC):
     """A finite, indexable set of examples, each a tuple of tensors.
 
-    Derive from it, or write any class with the same two methods. ``__getitem__`` may give tensors,
+    Derive from it, or write any class with these two methods. ``__getitem__`` may return tensors,
     NumPy arrays and numbers, alone or in a tuple; a DataLoader's workers call it, one at a time.
     """
 

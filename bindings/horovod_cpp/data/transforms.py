@@ -23,7 +23,7 @@ class Transform(abc.ABC):
     """A function from an image [channels, height, width] to a Tensor or array.
 
     Derive from it, or use any callable. What the native ones draw at random comes from the thread's
-    generator (``hvd.manual_seed``), which a DataLoader seeds anew for every example.
+    generator (``hvd.manual_seed``), which a DataLoader seeds for every example.
     """
 
     @abc.abstractmethod

@@ -1,1 +1,1 @@
-"""What this machine offers a job, and how to fix what is wrong: ``python -m horovod_cpp.doctor``."""
+"""What this machine offers to a job, and how to fix problems: ``python -m horovod_cpp.doctor``."""

@@ -1,4 +1,4 @@
-"""What checks find; and checks and programs that may hang or crash, and must not take the doctor along."""
+"""What checks find; and checks and programs that may hang or crash, and must not affect the doctor."""
 
 import contextlib
 import dataclasses
@@ -43,7 +43,7 @@ ok, warning, problem = (functools.partial(Finding, level) for level in LEVELS)
 
 
 def run_check(check: Callable[[], Iterable[Finding]], seconds: float) -> list[Finding]:
-    """Findings of ``check()``, which runs in a process of its own, for at most so many seconds."""
+    """Findings of ``check()``, which runs in a process of its own, for at most these seconds."""
     reader, writer = multiprocessing.Pipe(duplex=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # NumPy's threads survive a fork
@@ -136,7 +136,7 @@ def capture(command: list[str], seconds: float,
         text, _ = process.communicate(timeout=_GRACE)
     except subprocess.TimeoutExpired:
         process.kill()
-        text = ""  # somebody else may hold the pipe: what was printed is not worth a wait
+        text = ""  # another process may hold the pipe: what was printed is not worth a wait
     return Output(None, text)
 
 

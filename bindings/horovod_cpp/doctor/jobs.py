@@ -118,5 +118,5 @@ def job_checks() -> Iterator[Finding]:
         yield ok("2 ranks by hvdrun", f"the sums are right: {said[2].splitlines()[0]}")
     else:
         yield problem("2 ranks by hvdrun", output.why(), path_fix() or
-                      "mend what is reported above; then: hvdrun -np 2 python -c 'import "
+                      "fix what is reported above; then: hvdrun -np 2 python -c 'import "
                       "horovod_cpp as hvd; hvd.init()'")

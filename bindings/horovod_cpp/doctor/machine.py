@@ -236,7 +236,7 @@ def _nccl() -> Finding:
 
 
 def _backend_without_gpu() -> Finding:
-    """Nothing is wrong then; but what this build could do belongs into the picture."""
+    """Nothing is wrong then; but what this build could do belongs in the report."""
     nccl = part_of_build("nccl")
     return ok("backend", nccl.text if nccl.built else _NOT_BUILT)
 

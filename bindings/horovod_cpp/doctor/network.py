@@ -80,12 +80,12 @@ def _server() -> Finding:
             connection.settimeout(_SSH_SECONDS)
             banner = connection.recv(100).decode(errors="replace").strip()
     except OSError as error:
-        return ok("server", f"not needed on one machine; nobody answers on port 22 here ({error})")
+        return ok("server", f"not needed on one machine; nothing answers on port 22 here ({error})")
     return ok("server", banner)
 
 
 def _login(ssh: str, host: str, needed: bool) -> Finding:
-    # As hvdrun calls it: never a question, since nobody would see it.
+    # As hvdrun calls it: never a question, since no one would see it.
     output = capture([ssh, "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_SSH_SECONDS}", "--",
                       host, "true"], _SSH_SECONDS + 3)
     if output.code == 0:

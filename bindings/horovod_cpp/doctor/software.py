@@ -176,7 +176,7 @@ def _alone(name: str, value: str, known: Mapping[str, Any]) -> Finding:
 def _warnings_of_config() -> str:
     """What reading the settings prints on standard error, without the time and level."""
     with tempfile.TemporaryFile("w+") as file:
-        os.dup2(file.fileno(), 2)  # this process is the check's own: nobody reads what it prints
+        os.dup2(file.fileno(), 2)  # this process is the check's own: nothing reads what it prints
         hvd.config()
         file.seek(0)
         return " ".join(line.partition("warning: ")[2] or line for line in file.read().splitlines())

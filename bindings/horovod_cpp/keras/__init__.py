@@ -7,9 +7,9 @@
     model.fit(x, y, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
 
 Start a script on two ranks with ``hvdrun -np 2 python script.py``. Runs on Keras' backends
-"tensorflow" and "torch", and on Keras 2 where tf.keras is that one. Values that collectives take here
-are what NumPy makes an array of; for tensors in a graph or in a backward pass there are
-``horovod_cpp.tensorflow``'s and ``horovod_cpp.torch``'s.
+"tensorflow" and "torch", and on Keras 2 where tf.keras is that one. Collectives here take what
+NumPy can turn into an array; for tensors in a graph or in a backward pass use those of
+``horovod_cpp.tensorflow`` and ``horovod_cpp.torch``.
 """
 
 import pathlib as _pathlib

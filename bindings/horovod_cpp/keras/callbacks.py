@@ -20,7 +20,7 @@ _Multiplier = float | Callable[[float], float]
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Gives every rank the variables of the model and its optimizer that rank ``root_rank`` has,
-    before the first batch; of a model that takes its shapes from the data, after it.
+    before the first batch, or after it if the model takes its shapes from the data.
 
     Seeds of dropout and the like stay each rank's own.
 
@@ -60,7 +60,7 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
 
 
 class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """Averages the metrics of an epoch over the ranks, for the callbacks behind it in the list, such
+    """Averages the metrics of an epoch over the ranks, for the callbacks after it in the list, such
     as ReduceLROnPlateau, ModelCheckpoint and EarlyStopping, which then decide alike on every rank.
 
     Args:
@@ -121,7 +121,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         steps_per_epoch: without ``staircase``, batches of an epoch; None: what fit() counts.
 
     Raises:
-        ValueError: without ``staircase``, neither ``steps_per_epoch`` nor fit() tells how many
+        ValueError: without ``staircase``, neither ``steps_per_epoch`` nor fit() says how many
             batches an epoch has.
     """
 
@@ -166,7 +166,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
             self._adjust(self.current_epoch + batch / self.steps_per_epoch)
 
     def _plain(self) -> Any:
-        """The optimizer that updates, inside of one that scales the loss."""
+        """The optimizer that updates, inside one that scales the loss."""
         return getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
 
     def _adjust(self, epoch: float) -> None:
@@ -219,12 +219,12 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
 
 
 class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc]
-    """Keras' ModelCheckpoint that keeps the best model only, and writes on rank 0 alone.
+    """Keras' ModelCheckpoint that keeps only the best model, and writes on rank 0 alone.
 
     Args:
         filepath: where to; in Keras 3 ends in ``.keras`` or, with ``save_weights_only``, ``.weights.h5``.
         monitor, verbose, mode, save_freq, save_weights_only: ModelCheckpoint's. The ranks decide
-            alike if MetricAverageCallback stands before it in the list.
+            alike if MetricAverageCallback comes before it in the list.
     """
 
     def __init__(self, filepath: Any, monitor: str = "val_loss", verbose: int = 0,

@@ -1,4 +1,4 @@
-"""Collectives of values outside of a model: of what NumPy makes an array of."""
+"""Collectives of values outside a model: of what NumPy can turn into an array."""
 
 from typing import Any
 

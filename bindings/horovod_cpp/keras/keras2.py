@@ -20,7 +20,7 @@ else:
 
 
 class Wrapping:
-    """What a distributed optimizer knows besides what its plain class does."""
+    """What a distributed optimizer knows in addition to its plain class."""
 
     def __init__(self, optimizer: Any, options: dict[str, Any], groups: Any, scale_local: bool,
                  passes: int, is_averaged: bool) -> None:
@@ -43,7 +43,7 @@ class Hook(_Wrapped):  # type: ignore[misc]  # Keras may be missing
     @short_traceback
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], *args: Any,
                         **options: Any) -> Any:
-        """The wrapped optimizer's, of gradients that are reduced over the ranks before, unless the
+        """The wrapped optimizer's, of gradients that are first reduced over the ranks, unless the
         caller says that they are aggregated; those of several passes as their sum, in the last."""
         apply, pairs = super().apply_gradients, list(grads_and_vars)
         if (not pairs or options.get("skip_gradients_aggregation")

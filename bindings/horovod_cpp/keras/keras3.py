@@ -18,7 +18,7 @@ else:
 
 
 class Wrapping:
-    """What a distributed optimizer knows besides what its plain class does."""
+    """What a distributed optimizer knows in addition to its plain class."""
 
     def __init__(self, optimizer: Any, options: dict[str, Any], groups: Any, scale_local: bool,
                  passes: int, is_averaged: bool) -> None:
@@ -84,7 +84,7 @@ class Hook(_Wrapped):  # type: ignore[misc]  # Keras may be missing
 
     @short_traceback
     def apply(self, grads: Sequence[Any], trainable_variables: Iterable[Any] | None = None) -> Any:
-        """The wrapped optimizer's, of gradients that are reduced over the ranks before; those of
+        """The wrapped optimizer's, of gradients that are first reduced over the ranks; those of
         several passes as their sum, in the pass that updates."""
         variables = list(self._trainable_variables if trainable_variables is None
                          else trainable_variables)

@@ -51,7 +51,7 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
     before the optimizer clips and applies them.
 
     Gradients are reduced while the backward pass still runs; with the backend "tensorflow" in a
-    function that TensorFlow traces, as fit() does. Of several passes, those of
+    function that TensorFlow traces, as fit() does. Over several passes, those of
     ``backward_passes_per_step`` or of the optimizer's own ``gradient_accumulation_steps``, each rank
     adds up its gradients, and the sums are reduced in the pass that updates.
 
@@ -71,7 +71,7 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
         num_groups: Horovod's older way to give a number for ``groups``.
         groups: gradients that are reduced together: a number of groups, or lists of variables.
         process_set: the ranks to reduce over; a rank outside trains on its own.
-        backward_passes_per_step: updates take place after so many steps, whose gradients are summed
+        backward_passes_per_step: updates happen after this many steps, whose gradients are summed
             in Keras 3 in the accumulators of its ``gradient_accumulation_steps``, and not of an
             optimizer that is built.
         average_aggregated_gradients: divide that sum by the number of steps.
@@ -139,7 +139,7 @@ def _remedy(given: Any) -> str:
 @short_traceback
 def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Iterable[Any] = (),
                                 **options: Any) -> Any:
-    """DistributedOptimizer that leaves the gradients of some layers as each rank has them.
+    """DistributedOptimizer that does not reduce the gradients of some layers.
 
     Args:
         local_layers: a layer or several, which are built, and whose variables each rank has for

@@ -14,11 +14,11 @@ def load_model(filepath: Any, custom_optimizers: Iterable[type[Any]] | None = No
                **options: Any) -> Any:
     """``keras.saving.load_model``, with the model's optimizer wrapped in a DistributedOptimizer.
 
-    A file of a model whose optimizer was wrapped is that of a plain one, and is loaded without this
+    The file of a model whose optimizer was wrapped has the plain one, and loads without this
     package too; the state of the optimizer is kept.
 
     Args:
-        filepath: of a ``.keras`` file; with Keras 2 of the others that it reads, too.
+        filepath: a ``.keras`` file; with Keras 2 also the other formats that it reads.
         custom_optimizers: classes of optimizers that are not Keras' own.
         custom_objects: by name, for Keras.
         compression, options: DistributedOptimizer's.

@@ -17,7 +17,7 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):  # type: ignore[m
     """keras.layers.BatchNormalization whose mean and variance in training are those of all ranks'
     batches together, which may differ in size and be empty.
 
-    In inference, and of a job of one rank, it is the plain layer. All ranks run the same layers in
+    In inference, and in a job of one rank, it is the plain layer. All ranks run the same layers in
     the same order.
 
     Args:

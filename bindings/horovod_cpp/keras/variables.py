@@ -18,7 +18,7 @@ def refuse(text: str) -> NoReturn:
 
 
 def backend(what: str) -> str:
-    """Keras' one.
+    """Keras' backend.
 
     Raises:
         UnsupportedError: tensors of that backend cannot be reduced; names ``what``.
@@ -32,7 +32,7 @@ def backend(what: str) -> str:
 
 
 def named(variables: Sequence[Any]) -> list[tuple[str, Any]]:
-    """With names that all ranks have for them, also a rank that has made more models than others:
+    """With names that are equal on all ranks, even on one that has made more models than others:
     with places instead of the numbers that Keras adds to names."""
     return [(f"{place}.{without_numbers(path_of(variable))}", variable)
             for place, variable in enumerate(variables)]

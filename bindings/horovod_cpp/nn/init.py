@@ -1,4 +1,4 @@
-"""Fill tensors in place, outside of the graph: ``hvd.nn.init``."""
+"""Fill tensors in place, outside the graph: ``hvd.nn.init``."""
 
 from horovod_cpp._native._nn_init import *
 

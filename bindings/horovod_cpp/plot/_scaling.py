@@ -13,8 +13,8 @@ from horovod_cpp.plot import _style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LOGARITHMIC_FROM = 16  # so many times more ranks than the fewest
-_AS_BARS = 2  # so many numbers of ranks at most
+_LOGARITHMIC_FROM = 16  # this many times more ranks than the fewest
+_AS_BARS = 2  # this many numbers of ranks at most
 _ASIDE = 0.012  # of the axis, from one series to the next
 _WHAT = "scaling draws {ranks: throughput}, or a dict of such dicts, label to measurements"
 
@@ -22,7 +22,7 @@ _WHAT = "scaling draws {ranks: throughput}, or a dict of such dicts, label to me
 def scaling(measurements: Mapping[int, Any] | Mapping[str, Mapping[int, Any]], *,
             speedup: bool = False, baseline: float | None = None, unit: str = "samples/s",
             doubt: str | None = None, title: str | None = None, ax: "Axes | None" = None) -> "Axes":
-    """Draw what more ranks bring: throughput or speed-up over ranks, with the ideal.
+    """Draw what more ranks gain: throughput or speed-up over ranks, with the ideal.
 
     Lines over the numbers of ranks; bars if there are one or two of them. Series stand side by side.
     The efficiency of a point is its value as a part of the ideal one; it is written beside the

@@ -68,7 +68,7 @@ def make_axes(ax: "Axes | Sequence[Axes] | AxesArray | None", count: int,
 
 
 def line_look(colour: int, dash: int, points: int, colours: int = 1) -> dict[str, Any]:
-    """Keyword arguments of Axes.plot for the line of these two numbers, with so many points.
+    """Keyword arguments of Axes.plot for the line of these two numbers, with this many points.
 
     Colour and marker together tell 49 lines apart. More than two ``colours`` are thin and let others
     shine through, and their markers are hollow and ever smaller: those of equal lines lie in each

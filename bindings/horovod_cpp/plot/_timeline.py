@@ -22,7 +22,7 @@ _IDLE = 0.2  # of the time: a longer pause near an end is left out, with what is
 _BEYOND = 0.1  # of the spans, at most
 _STEPS = 60  # marks in a picture, at most
 _HIGHEST = 9.0  # inches of a figure
-_COLUMNS = 1500  # a span is at least one of so many columns wide
+_COLUMNS = 1500  # a span is at least one of this many columns wide
 
 # Of the compact picture.
 _KINDS = (("waits for other ranks", (Phase.NEGOTIATE, Phase.UNFINISHED), _style.WAIT),
@@ -42,7 +42,7 @@ _MARGIN = 0.08  # of a lane, above and below
 _COPY = 0.24  # of a lane, for PACK and UNPACK
 _LANE = 0.16  # inches that a lane has, if there is room
 _NAME_SIZE = 7  # points
-_SEEN = 500  # what is narrower than one of so many columns is not in the legend
+_SEEN = 500  # what is narrower than one of this many columns is not in the legend
 _SEEN_TOGETHER = 0.01  # of the width; unless all of it together takes so much
 _RARE = 0.01  # of the longest tensor's time: tensors with less share a lane
 _OWN_LANES = 48  # tensors with a lane of their own, at most
@@ -75,7 +75,7 @@ def timeline(trace: str | os.PathLike[str] | list[dict[str, Any]], *,
             counted below the axis.
         ranks: the ranks to draw; all otherwise.
         tensors: a lane for each tensor and colours for its phases.
-        max_spans: with ``tensors``, draw no more than so many, of each rank and moment the longest,
+        max_spans: with ``tensors``, draw at most this many, of each rank and moment the longest,
             and say so below the axis. Reading takes about as long as ``json.load`` and keeps 40 bytes per
             span.
         title: of the axes.

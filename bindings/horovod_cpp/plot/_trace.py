@@ -208,7 +208,7 @@ def _batches_of_file(path: str | os.PathLike[str]) -> Iterator[tuple[list[_Event
         head = lines.readline(3)
         if head and head.rstrip() != b"[":  # an empty file was just begun
             raise _foreign(what, "its first line is not '[' alone; if another program wrote it "
-                                 "anew, give json.load(open(path)) instead")
+                                 "again, pass json.load(open(path)) instead")
         first, whole = 1, True
         while whole and (left := size - lines.tell()) > 0:
             batch = lines.readlines(min(left, _BATCH))

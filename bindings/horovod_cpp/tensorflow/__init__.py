@@ -6,7 +6,7 @@
     mean = hvd.allreduce(loss)
 
 Start a script on two ranks with ``hvdrun -np 2 python script.py``. Works with every TensorFlow from
-2.13 on without being built for it, eagerly and inside of tf.function; see ``help(hvd.collectives)``.
+2.13 on without being built for it, eagerly and inside tf.function; see ``help(hvd.collectives)``.
 """
 
 import pathlib as _pathlib

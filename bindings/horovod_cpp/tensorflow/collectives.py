@@ -75,7 +75,7 @@ def grouped_allreduce(tensors: Sequence[Any], average: bool | None = None, devic
                       ignore_name_scope: bool = False) -> list[Any]:
     """allreduce() of several tensors as one call: all or none are reduced. Returns a list.
 
-    Of tf.IndexedSlices each is a call of its own, and so are the dense tensors together.
+    Each tf.IndexedSlices is a call of its own; the dense tensors together are one.
     """
     return allreduce_group(list(tensors), reduce_op(op, average), compression, prescale_factor,
                            postscale_factor, _scoped(name, ignore_name_scope), process_set)
@@ -108,8 +108,8 @@ def allreduce(tensor: Any, average: bool | None = None, device_dense: str = "",
     """``postscale_factor * reduction(prescale_factor * tensor)`` over all ranks.
 
     ``average`` is Horovod's older way to say ``op``; ``device_dense`` and ``device_sparse`` are
-    accepted and have no effect. Of tf.IndexedSlices the ranks gather rows and their numbers, for
-    Average and Sum without factors. The gradient is the same allreduce.
+    accepted and have no effect. For tf.IndexedSlices the ranks gather rows and their numbers, with
+    Average and Sum and without factors. The gradient is the same allreduce.
     """
     result, = grouped_allreduce([tensor], average, device_dense, device_sparse, compression, op,
                                 prescale_factor, postscale_factor, name, process_set,
@@ -232,7 +232,7 @@ def broadcast(tensor: Any, root_rank: int, name: str | None = None,
               process_set: ProcessSet = global_process_set) -> Any:
     """The values of rank ``root_rank`` (of the job, also in a process set).
 
-    On other ranks ``tensor`` tells shape and dtype. The gradient is the ranks' average on the root
+    On other ranks ``tensor`` gives shape and dtype. The gradient is the ranks' average on the root
     and zero elsewhere.
     """
     result, = call("broadcast", _all_tensors([tensor]), _scoped(name, ignore_name_scope),
@@ -250,7 +250,7 @@ def list_of(variables: Any) -> list[Any]:
 @raising_both
 def broadcast_(variables: Sequence[Any], root_rank: int, name: str | None = None,
                process_set: ProcessSet = global_process_set) -> list[Any]:
-    """Assigns the values of rank ``root_rank`` to ``variables``, which are one call; gives them."""
+    """Assigns the values of rank ``root_rank`` to ``variables`` in one call; returns them."""
     given = list_of(variables)
     if given:
         values = call("broadcast", [tf.convert_to_tensor(each) for each in given], name,

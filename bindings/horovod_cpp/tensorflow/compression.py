@@ -23,7 +23,7 @@ def wire_of(compression: Any) -> int:
     """The number by which the operations know it.
 
     Raises:
-        InvalidArgumentError: it is none of those of Compression.
+        InvalidArgumentError: it is not one of Compression's.
     """
     for name, number in _WIRES.items():
         if compression == getattr(Compression, name) or (

@@ -1,7 +1,7 @@
 """Errors of eager collectives of TensorFlow: each is one of horovod_cpp's and one of tf.errors.
 
-Inside a tf.function they are TensorFlow's alone, and the text has the same in it; that of what a new
-job may overcome has "HorovodInternalError".
+Inside a tf.function they are TensorFlow's alone, with the same text in them; where a new job may
+overcome the error, the text has "HorovodInternalError".
 """
 
 import functools
@@ -41,7 +41,7 @@ class UnsupportedError(tf.errors.UnimplementedError, _native.UnsupportedError): 
 
 
 class InternalError(tf.errors.InternalError, _native.InternalError):  # type: ignore[misc]
-    """A mistake of horovod_cpp's."""
+    """A bug in horovod_cpp."""
 
 
 _CLASSES = (InvalidArgumentError, MismatchError, StalledError, PeerLostError, AbortedError,

@@ -90,7 +90,7 @@ def _shapes(kind: str, tensors: list[Any]) -> list[Any]:
 
 
 def ask(query: str, process_set: int = 0, name: str | None = None) -> Any:
-    """The operation that tells one of _QUERIES when it runs: an int32 scalar."""
+    """The operation that returns one of _QUERIES when it runs: an int32 scalar."""
     answer = _operations.hvd_query(kind=_FIRST_QUERY + _QUERIES.index(query), process_set=process_set,
                                    name=name or query)
     answer.set_shape([])

@@ -75,8 +75,8 @@ class _DistributedDelta(_Distributed):
 
     def apply_gradients(self, grads_and_vars: _Pairs, global_step: Any = None,
                         name: str | None = None) -> Any:
-        """Steps on this rank, and after the last pass gives the variables what all have made of
-        them."""
+        """Steps on this rank, and after the last pass gives the variables what all ranks have made
+        of them."""
         pairs = list(grads_and_vars)
         variables = [variable for gradient, variable in pairs if gradient is not None]
         starts = self._passes.kept(variables)
@@ -99,8 +99,8 @@ def DistributedOptimizer(
         average_aggregated_gradients: bool = False, num_groups: int = 0,
         groups: int | Sequence[Sequence[Any]] | None = None,
         process_set: ProcessSet = global_process_set, scale_local_gradients: bool = True) -> Any:
-    """An optimizer of tf.compat.v1 whose compute_gradients() is reduced over the ranks. One of Keras
-    is given to horovod_cpp.keras.DistributedOptimizer with the same options.
+    """An optimizer of tf.compat.v1 whose compute_gradients() is reduced over the ranks. One of
+    Keras is passed to horovod_cpp.keras.DistributedOptimizer with the same options.
 
     With Adasum each rank steps on its own gradients, and what that has changed is combined instead.
 
@@ -109,9 +109,9 @@ def DistributedOptimizer(
         name: of this one; None: "Distributed" and the class of ``optimizer``.
         use_locking: as for ``optimizer``.
         device_dense, device_sparse: Horovod's, without effect.
-        backward_passes_per_step: ranks communicate in every so many-th pass. Until then gradients are
-            summed, and no variable changes; with Adasum each rank steps by itself. What this takes
-            to remember are local variables: a plain session has to run
+        backward_passes_per_step: ranks communicate once in this many passes. Until then gradients are
+            summed, and no variable changes; with Adasum each rank steps by itself. What this has
+            to remember is in local variables: a plain session has to run
             tf.compat.v1.local_variables_initializer().
         average_aggregated_gradients: divide that sum by the number of passes; not with Adasum.
 

@@ -12,7 +12,7 @@ from horovod_cpp.tensorflow.reduction import Reduction, same
 
 
 def _make_variable(value: Any, name: str) -> Any:
-    """Of this rank: neither trained nor saved nor broadcast. Made once, outside of loops, branches and
+    """Of this rank: neither trained nor saved nor broadcast. Made once, outside loops, branches and
     functions."""
     return tf.compat.v1.Variable(value, trainable=False, use_resource=True, name=name,
                                  collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES])

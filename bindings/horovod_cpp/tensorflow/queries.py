@@ -1,4 +1,4 @@
-"""Operations that tell where this rank stands: int32 scalars, evaluated whenever they run.
+"""Operations for this rank's place in the job: int32 scalars, evaluated whenever they run.
 
 A graph that has them may be made before init(), and may outlive a job whose size changes. They
 raise InvalidArgumentError before init() and where there is no such process set.

@@ -53,7 +53,7 @@ class Reduction:
                 "1e-30 and 1e30")
         if self.gradient_predivide_factor != 1.0 and self.op != Average:
             raise _native.InvalidArgumentError(
-                "gradient_predivide_factor goes with op=Average alone, not with "
+                "gradient_predivide_factor works with op=Average only, not with "
                 f"{ReduceOp(self.op).name}")
         check_groups(self.groups)
 

@@ -22,8 +22,8 @@ class _Distributed:
                  use_generic_names: bool = False, **options: Any) -> Any:
         """tf.GradientTape.gradient(), reduced over the ranks.
 
-        ``use_generic_names`` is Horovod's and has no effect: names of calls never have those of
-        variables in them.
+        ``use_generic_names`` is Horovod's and has no effect: names of calls never contain those of
+        variables.
         """
         gradients = super().gradient(  # type: ignore[misc]  # of the tape
             target, sources, output_gradients, **options)
@@ -51,7 +51,7 @@ def DistributedGradientTape(
         op: Average, Sum, Adasum.
         gradient_predivide_factor: part of the averaging's division that is made before the sum.
         num_groups: the older way to say ``groups``.
-        groups: how many calls reduce all gradients together, or lists of variables, a call each. By
+        groups: how many calls reduce all gradients together, or lists of variables, one each. By
             default in buckets of 4 MiB, each as soon as it is there; eagerly all in one call.
         process_set: whose ranks call this; on others nothing is reduced.
         scale_local_gradients: those of register_local_source() are divided by the number of ranks.
@@ -71,7 +71,7 @@ def DistributedGradientTape(
 
 def PartialDistributedGradientTape(gradtape: Any, *args: Any, local_layers: Any = None,
                                    **options: Any) -> Any:
-    """DistributedGradientTape that leaves the gradients of some layers as each rank has them.
+    """DistributedGradientTape that does not reduce the gradients of some layers.
 
     Args:
         local_layers: a Keras layer or several, which are built; on every rank the same.

@@ -1,4 +1,4 @@
-"""Variables that begin alike on all ranks."""
+"""Variables that begin equal on all ranks."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -37,7 +37,7 @@ def broadcast_global_variables(root_rank: int) -> Any:
     """The operation that gives all global variables of this graph the values of rank ``root_rank``.
 
     Raises:
-        InvalidArgumentError: outside of a graph of tf.compat.v1, where no variable is global.
+        InvalidArgumentError: outside a graph of tf.compat.v1, where no variable is global.
     """
     if tf.executing_eagerly():
         raise InvalidArgumentError(

@@ -264,7 +264,7 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: str | None = None,
               process_set: ProcessSet = global_process_set) -> Any:
     """The values of rank ``root_rank`` (of the job, also in a process set), a new tensor.
 
-    On other ranks ``tensor`` tells shape and dtype. The gradient is the ranks' average on the root
+    On other ranks ``tensor`` gives shape and dtype. The gradient is the ranks' average on the root
     and zero elsewhere.
     """
     return tensor, root_rank, name, process_set
@@ -342,7 +342,7 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None =
 @short_traceback
 def alltoall_async(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None = None,
                    name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
-    """alltoall() that returns a Handle, which always gives the pair; outside of PyTorch's graph."""
+    """alltoall() that returns a Handle, which always gives the pair; outside PyTorch's graph."""
     call = _native.alltoall_async(memory.source(tensor), _numbers(splits), name, process_set)
     return call._then(_with_splits, gpu.reading_stream)
 

@@ -11,7 +11,7 @@ Compressed: TypeAlias = tuple[torch.Tensor, Any]
 
 
 class Compressor:
-    """What users derive their own from; all ranks use equal ones.
+    """The base class of users' own compressors; all ranks use equal ones.
 
     ``compress(tensor)`` returns a pair (tensor that travels, context), ``decompress(tensor,
     context)`` what the call returns. With allreduce the sum of what was compressed is decompressed.
@@ -104,7 +104,7 @@ def methods(compression: Any) -> Any:
     """
     if isinstance(compression, _native.Compression):
         raise _native.InvalidArgumentError(
-            f"{compression} goes with an allreduce by Average or Sum")
+            f"{compression} works with an allreduce by Average or Sum")
     return compression
 
 

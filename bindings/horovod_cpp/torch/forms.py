@@ -54,7 +54,7 @@ def waiting_form(result: type[_Result], make: Callable[..., Any]
 def async_form(call: str, declared: Callable[_Arguments, Any]) -> Callable[_Arguments, Handle]:
     """The one that returns a Handle."""
     return form(f"{call}_async", Handle, declared, start,
-                f"{call}() that returns a Handle; outside of PyTorch's graph.")
+                f"{call}() that returns a Handle; outside PyTorch's graph.")
 
 
 def other_forms(call: str, result: type[_Result], declared: Callable[_Arguments, Any]
@@ -83,7 +83,7 @@ def unlisted(call: str, values: list[Any]) -> Any:
 
 def _prepared(call: str, tensors: Sequence[torch.Tensor]
               ) -> tuple[str, Any, Callable[[Any], list[torch.Tensor]]]:
-    """How the engine's function ends, what it takes, and what makes results of what it gives.
+    """How the engine's function ends, what it takes, and what turns its values into results.
 
     On a GPU results of known shapes are memory of PyTorch's allocator: the call is in place over
     copies.
@@ -123,7 +123,7 @@ def _finish(call: str, finish: Callable[[Any], list[torch.Tensor]], given: Any) 
 
 
 def in_place(call: str, tensors: Any, *arguments: Any) -> Any:
-    """Overwrites the tensors, and waits; gives them."""
+    """Overwrites the tensors, and waits; returns them."""
     if not call.startswith("grouped_"):
         target = memory.target(tensors)
         memory.written(tensors)
@@ -185,7 +185,7 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch may be 
 
 
 def recorded(call: str, tensors: list[torch.Tensor], run: _Run, gradients: _Gradients) -> Any:
-    """What ``run(tensors)`` gives, as one node of PyTorch's graph.
+    """What ``run(tensors)`` returns, as one node of PyTorch's graph.
 
     ``gradients`` gets those of the results and returns those of the tensors. The node exists only
     where one of the tensors needs it.

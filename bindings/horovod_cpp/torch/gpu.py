@@ -1,10 +1,10 @@
 """PyTorch's side of tensors on GPUs: streams, and results that the engine allocated.
 
-A call reads its tensors past what is on PyTorch's current stream when it is submitted, and what
+A call reads its tensors after what is on PyTorch's current stream when it is submitted, and what
 PyTorch puts on the stream that is current in synchronize() finds the results; on the host nothing
 waits for the GPU, except the copy of results whose sizes the engine learns late on a stream that
 is not the default one, and for submitted sends and receives. The engine keeps what it reads and
-writes until the GPU has done so: the caching allocator cannot give that memory to somebody else. It
+writes until the GPU has done so: the caching allocator cannot reuse that memory. It
 is told (record_stream) of memory that comes from one stream and is given back on another; results
 whose sizes the engine learns late are copied into memory of PyTorch's.
 """
@@ -33,7 +33,7 @@ def stream_of(device: torch.device) -> int:
 
 
 def reading_stream(device: int) -> int:
-    """current_stream() by the device's number: who reads what a call gives."""
+    """current_stream() by the device's number, which reads what a call returns."""
     return current_stream(torch.device("cuda", device))
 
 

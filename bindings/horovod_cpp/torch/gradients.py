@@ -551,7 +551,7 @@ def sparse_dims(gradient: torch.Tensor | None) -> int:
 
 
 def coordinates(parameter: torch.Tensor, dims: int) -> torch.Tensor:
-    """The parameter's gradient in coordinate form over so many axes, without values if it is missing."""
+    """The gradient in coordinate form over this many axes, without values if it is missing."""
     gradient = parameter.grad
     if gradient is None or (gradient.is_sparse and gradient._nnz() == 0):
         return coordinate_form(parameter.new_empty(dims, 0, dtype=torch.int64),

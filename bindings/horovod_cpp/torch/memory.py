@@ -30,7 +30,7 @@ def name_of(dtype: torch.dtype) -> str:
 
 @contextlib.contextmanager
 def about(name: str) -> Iterator[None]:
-    """An error says first what it is about."""
+    """The subject of an error, which comes first in it."""
     try:
         yield
     except Exception as error:
@@ -128,7 +128,7 @@ def source(tensor: torch.Tensor) -> Tensor:
 
 
 def copy_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A dense one, outside of PyTorch's graph."""
+    """A dense one, outside PyTorch's graph."""
     copy = tensor.detach().resolve_conj().resolve_neg()
     return copy.clone(memory_format=torch.contiguous_format)
 
@@ -160,7 +160,7 @@ def check_disjoint(tensors: Sequence[torch.Tensor]) -> None:
 
 
 def result(tensor: Tensor) -> torch.Tensor:
-    """What a call gave; on a GPU in memory of PyTorch's own, since its record_stream() knows no
+    """What a call returned; on a GPU in memory of PyTorch's own, since its record_stream() knows no
     other."""
     return shared(tensor) if tensor.device == "cpu" else shared(tensor).clone()
 

@@ -192,7 +192,7 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
         """Each bucket's parameters as soon as they are reduced, then those of which the reducer
         does not hear."""
         if closure is not None:
-            _refuse("overlap_step updates parameters before all gradients are there, and a closure "
+            _refuse("overlap_step updates parameters before all gradients have come, and a closure "
                     "asks for all of them; give one of the two")
         groups, stepped = self.param_groups, set[int]()
 
@@ -304,22 +304,22 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
 
     ``copy.deepcopy((model, optimizer))``, pickle and ``torch.save`` take it along: the copy is wrapped
     alike and reduces the copied parameters, if all ranks copy or load alike, after init(). What
-    "int8" and powersgd keep for the next gradient starts anew.
+    "int8" and powersgd keep for the next gradient starts empty.
 
     Args:
         optimizer: any torch.optim.Optimizer, also of a class of your own.
         named_parameters: pairs (name, parameter) or a dict that name every parameter of the
             optimizer, such as ``model.named_parameters()``; None numbers them.
         compression: how gradients travel: a Compression, or its name, such as "fp16".
-        backward_passes_per_step: gradients are summed over so many passes before they are reduced.
-            A step() after fewer reduces what is there.
+        backward_passes_per_step: gradients are summed over this many passes before reduction.
+            A step() after fewer reduces what there is.
         op: (or its name, such as "sum") Average, Sum, Min, Max, Product; or Adasum, which combines what the optimizer changed.
         gradient_predivide_factor: with Average, gradients are divided by it before the sum and
             multiplied by it afterwards.
         num_groups: Horovod's older way to give a number for ``groups``.
         groups: gradients that are reduced together: a number of groups, or lists of parameters.
         sparse_as_dense: make sparse gradients dense before they are reduced, and sparse afterwards.
-            Else coordinates and values are gathered, neither compressed nor divided before.
+            Otherwise coordinates and values are gathered, neither compressed nor divided before.
         process_set: the ranks to reduce over; a rank outside trains on its own.
         gradient_as_bucket_view: from the second step on gradients lie in memory that the ranks of a
             host share, which changes no bit, or on a GPU in NCCL's, and are reduced where they are.
@@ -333,7 +333,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
             do. Not with clip_grad_norm, Adasum or a closure.
 
     Returns:
-        An optimizer whose class derives from that of ``optimizer`` and shares all it knows with it.
+        An optimizer whose class derives from that of ``optimizer`` and shares its state with it.
 
     Raises:
         UnsupportedError: parameters lie on a GPU, and the job has no collectives of GPUs, or this

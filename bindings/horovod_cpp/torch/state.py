@@ -25,7 +25,7 @@ def broadcast_parameters(params: Mapping[str, torch.Tensor] | Iterable[Any], roo
 
     Args:
         params: ``model.state_dict()``, ``model.named_parameters()``, or a list of tensors, which
-            are then told by their places; the same names, shapes and dtypes on every rank. None
+            are then known by position; the same names, shapes and dtypes on every rank. None
             among them is skipped.
         root_rank: a rank of the job, in ``process_set``.
 
@@ -188,16 +188,16 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
     """Make options (learning rates and so on) and state those of rank ``root_rank``; collective.
 
     Takes no step and makes no gradients. The state of the other ranks is replaced by the root's,
-    whatever it holds; the root's stays as it is. Every optimizer of PyTorch will do, and others
-    that keep all they know in ``param_groups`` and ``state``.
+    whatever it holds; the root's stays as it is. Every optimizer of PyTorch works, and others
+    that keep their whole state in ``param_groups`` and ``state``.
 
     Args:
         optimizer: wrapped or not, with parameters of the same shapes and dtypes on every rank.
         root_rank: a rank of the job, in ``process_set``.
-        model: Horovod's; not looked at.
+        model: Horovod's; ignored.
 
     Raises:
-        TypeError: ``optimizer`` is none.
+        TypeError: ``optimizer`` is not an optimizer.
         InvalidArgumentError: ``root_rank`` is not in the set, a parameter is that of a lazy module
             before its first forward, or another rank failed; before anything was sent.
         MismatchError: the parameter groups differ from the root's; on every rank.

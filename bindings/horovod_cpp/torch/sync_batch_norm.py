@@ -49,7 +49,7 @@ class _Normalize(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         if total < 2:
             raise _native.InvalidArgumentError(
                 f"{layer}: input {list(x.shape)}: all {process_set.size()} ranks together have "
-                "fewer than two values a channel")
+                "fewer than two values per channel")
         moved(total, mean, variance)
         scale = torch.rsqrt(variance + eps)
         ctx.save_for_backward(x, weight, mean, scale)
@@ -111,7 +111,7 @@ class SyncBatchNorm(_BatchNorm):  # type: ignore[misc]  # torch may be missing
         process_set: the ranks that are taken together; a rank outside normalises on its own.
 
     Raises:
-        InvalidArgumentError: from the call, when all ranks together have fewer than two values a
+        InvalidArgumentError: from the call, when all ranks together have fewer than two values per
             channel.
     """
 

@@ -167,7 +167,7 @@ void bind_distributed_sampler(py::module_& m) {
 
 The (shuffled) order is padded from its beginning to a multiple of ``num_replicas``, or cut to one
 with ``drop_last``; rank r takes positions r, r + num_replicas, ... Call ``set_epoch(n)`` before
-every pass, else each pass has the same order.)",
+every pass; without it each pass has the same order.)",
       py::init([](const Typed<"DatasetLike | int">& dataset,
                   const Option<std::optional<int>, "num_replicas">& num_replicas,
                   const Option<std::optional<int>, "rank">& rank, Flag<"shuffle"> shuffle,
@@ -259,12 +259,12 @@ void bind_loader(py::module_& m) {
   py::module_::import("atexit").attr("register")(py::cpp_function(&Pass::stop_all));
   define_class<PythonLoader>(
       m, "DataLoader",
-      R"(Gives a dataset in batches: tuples of tensors with the batch as first axis.
+      R"(Iterates over a dataset in batches: tuples of tensors with the batch as first axis.
 
 Batches are the same whatever the number of workers. What an example draws from this library's
 generator, as the transforms do, depends on the sampler's seed, the epoch and its index alone.
 
-``loader.sampler.state()`` between two batches tells where a pass is; a loader whose sampler loaded
+``loader.sampler.state()`` between two batches says where a pass is; a loader whose sampler loaded
 that state goes on with the next batch, bit for bit.)",
       py::init(&make_loader),
       Arg("dataset", "a Dataset, or anything with ``__len__`` and ``__getitem__``."),

@@ -39,7 +39,7 @@ void bind_composition(py::module_& m) {
                         R"(A function from an image [channels, height, width] to a tensor.
 
 What it draws at random comes from the thread's generator (``hvd.manual_seed``), which a DataLoader
-seeds anew for every example.)")
+seeds for every example.)")
       .def(
           "__call__",
           [](const Transform& transform, const ArrayLike& image) {
@@ -68,7 +68,7 @@ Raises:
               return (*transform)(image);
             });
       }),
-      Arg("function", "takes a Tensor, gives a Tensor or array; several threads may call it."));
+      Arg("function", "takes a Tensor, returns a Tensor or array; several threads may call it."));
 }
 
 constexpr Arg kSize{"size", "a side in pixels, or (height, width)."};
@@ -116,7 +116,7 @@ void bind_values(py::module_& m) {
   define_class<transforms::Normalize, Transform>(
       m, "Normalize", "(image - mean) / std; float32.",
       py::init<std::vector<double>, std::vector<double>>(),
-      Arg("mean", "one a channel, or one for all."), Arg("std", "likewise, above 0."),
+      Arg("mean", "one per channel, or one for all."), Arg("std", "likewise, above 0."),
       Invalid{"no numbers, or a deviation of 0; called, another number of channels."});
   define_class<transforms::ColorJitter, Transform>(
       m, "ColorJitter", "Changes brightness, contrast, saturation and hue in random order.",

@@ -130,7 +130,7 @@ Compression.powersgd(rank): matrices as a product of two of ``rank`` columns, wi
 
 An argument ``compression`` takes their names too: "fp16", "powersgd" (of rank 2).
 
-All of them go with Sum and Average only; tensors of dtypes that they do not serve travel as they
+All of them work with Sum and Average only; tensors of dtypes that they do not serve travel as they
 are. Wherever one of these is taken, so is your own: an object or class with
 
     compress(tensor) -> (compressed, context)      # a Tensor or array, or a list of them

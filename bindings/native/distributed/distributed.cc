@@ -29,7 +29,7 @@ std::string collective_doc(const std::string& what, bool several, bool in_place)
         R"(tensor: a Tensor, a NumPy array or an array of another library with DLPack (PyTorch, JAX, CuPy),
         in the CPU's memory or, with HVD_GPU_OPERATIONS, that of the rank's CUDA device, of any
         supported dtype; read where it lies if it is contiguous, else (on the CPU) copied first. A
-        GPU's is read past what its library makes the engine's stream wait for. Of what requires
+        GPU's is read after what its library makes the engine's stream wait for. Of what requires
         grad the values are taken, and nothing is recorded.)"});
   }
   doc.add(ArgText{
@@ -38,7 +38,7 @@ std::string collective_doc(const std::string& what, bool several, bool in_place)
         None numbers the call: then all ranks must make their unnamed calls of one kind in one
         order.)"});
   doc.add(ArgText{
-      "process_set: the ranks among which the call runs; all of them make it, and nobody else."});
+      "process_set: the ranks among which the call runs; all of them make it, and no others."});
   if (in_place) {
     doc.add(several
                 ? Returns{"``tensors``, of unchanged shapes; the async form a handle for poll() "
@@ -287,7 +287,7 @@ void define_handle(py::module_& m) {
            [](const PendingResult&, const Anything& /*protocol*/) -> Anything {
              throw py::type_error(
                  "a Handle cannot be copied or pickled, since its call runs in this process; take "
-                 "what synchronize() gives");
+                 "what synchronize() returns");
            })
       .def("_synchronize_on", &PendingResult::synchronize_on, py::arg("stream_of"),
            "synchronize() for the CUDA stream whose handle ``stream_of(device)`` gives; it is not "

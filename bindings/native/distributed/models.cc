@@ -116,7 +116,7 @@ void bind_distributed(py::module_& m) {
           "from the third backward() on gradients lie in memory that the ranks\n        share and "
           "are reduced there, which changes no bit.") = true,
       Arg("bucket_cap_mb",
-          "reduce gradients together in buckets of at most so many MiB; 0 lets the engine\n"
+          "reduce gradients together in buckets of at most this many MiB; 0 lets the engine\n"
           "        pack what is ready at the same time.") = 0.0,
       Arg("compression", "how gradients travel; see Compression.") = py::none(), process_set_arg(m),
       ArgText{"process_set: the ranks that train together."},

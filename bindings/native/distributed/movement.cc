@@ -91,7 +91,7 @@ void bind_broadcasts(py::module_& m) {
     define_collective(m, name, start, &collective_options,
                       "Give the values of rank ``root_rank`` (of the job, also in a process set) "
                       "to every rank.\n\n"
-                      "On other ranks the tensor tells shape and dtype only.",
+                      "On other ranks the tensor only gives shape and dtype.",
                       py::arg("root_rank"), py::arg("name") = py::none());
   };
   define("broadcast", &hvd::broadcast_async);
@@ -108,7 +108,7 @@ void bind_exchanges(py::module_& m) {
       m, "scatter", &hvd::scatter_async, &split_options,
       "Give every rank its rows of the tensor of rank ``root_rank``.\n\n"
       "``splits`` (on the root) are the rows for each rank, in rank order; None = equal parts.\nOn "
-      "other ranks ``tensor`` tells dtype and row shape only.",
+      "other ranks ``tensor`` only gives dtype and row shape.",
       py::arg("root_rank"), splits, name);
   const std::string doc = collective_doc(
       "Give every rank its rows of every rank's tensor, in rank order.\n\n"
@@ -157,8 +157,8 @@ void bind_transfers(py::module_& m) {
   const std::string sends = docstring(
       R"(Send a tensor to rank ``dst``, which receives it with the same tag.
 
-Transfers between two ranks with one tag meet in the order of their calls. No data moves before both
-ranks are there.)",
+Transfers between two ranks with one tag are paired in the order of their calls. No data moves
+before both ranks have made theirs.)",
       tensor, dst, tag, kBoth,
       Returns{"None; the async form a handle for poll() and synchronize()."},
       Invalid{"``dst`` is this rank or no rank of the set, or ``tag`` is negative."}, kDiffer,
@@ -171,7 +171,7 @@ ranks are there.)",
                 src, tag, kBoth,
                 Returns{"``tensor``, of unchanged shape; the async form a handle for poll() and "
                         "synchronize()."},
-                Invalid{"``src`` is this rank or no rank of the set, or the memory does not do."},
+                Invalid{"``src`` is this rank or no rank of the set, or the memory is unsuitable."},
                 kDiffer, kEnded);
   const auto irecv = for_python(&hvd::irecv, &transfer_options, /*writes=*/true);
   m.def("irecv", irecv, tensor, src, tag, set, receives.c_str());

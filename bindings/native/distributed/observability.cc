@@ -119,13 +119,13 @@ began), ``collective_seconds``, of which ``pack_seconds`` and ``unpack_seconds``
 ``histograms``: name -> ``bounds``, ``counts``, ``sum``. ``ranks``, on rank 0: the same of every
 rank, and ``late_batches``, ``last_batches`` (for which it came last), ``late_seconds``,
 ``latest_seconds``: how late it announced compared with the first rank, ``late_seconds_per_batch``
-(the mean, to compare ranks by) and ``age_seconds``: since the rank told all this.)");
+(the mean, to compare ranks by) and ``age_seconds``: since the rank reported all this.)");
   m.def(
       "summary", &summary, ReleaseGil(),
       R"(Six lines of text about the job: bytes and batches, exposed time (in which the program waited
 for results), what the engine did, the slowest rank, and how old each rank's numbers are.
 
-Rank 0 knows all ranks; another one tells about itself. ``metrics()`` has the numbers.
+Rank 0 knows all ranks; another one reports on itself. ``metrics()`` has the numbers.
 
 Raises:
     InvalidArgumentError: before init().)");
@@ -141,12 +141,12 @@ void bind_observability(py::module_& m) {
 
 Rank 0 writes the file, by its own clock. It can be read at any moment (hvd.plot.load_timeline), also
 after the job was killed. Every rank may call this and stop_timeline(); rank 0's calls count.)",
-         Arg("file_path", "What is there is replaced."),
+         Arg("file_path", "An existing file is replaced."),
          Arg("mark_cycles",
              "Mark each decision of rank 0; None: as HOROVOD_TIMELINE_MARK_CYCLES says.") =
              std::nullopt,
          ReleaseGil(),
-         Invalid{"before init(), it records already, or the file cannot be written."});
+         Invalid{"before init(), a recording is in progress, or the file cannot be written."});
   m.def("stop_timeline", &stop_timeline, ReleaseGil(),
         "Complete the file of start_timeline(). Does nothing when nothing is recorded.");
   bind_metrics(m);
@@ -175,7 +175,7 @@ Raises:
         without_gil([&] { on_stall(std::move(callback)); });
       },
       py::arg("callback"),
-      R"(Have every stall warning given to ``callback(text)``, besides the log.
+      R"(Have every stall warning passed to ``callback(text)`` as well as logged.
 
 It runs on a thread of its own. None = no longer. Holds for later jobs of this process too.)");
   m.def(

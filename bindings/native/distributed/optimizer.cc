@@ -122,7 +122,7 @@ py::classh<DistributedOptimizer, optim::Optimizer> optimizer_class(py::module_& 
           "        bit. Not with clip_grad_norm or Adasum.") = false,
       Arg("sparse_as_dense",
           "make gradients of rows (of an Embedding with ``sparse``) dense before they are\n"
-          "        reduced. Else, with Average and Sum, the ranks gather rows and values, not "
+          "        reduced. Otherwise, with Average and Sum, the ranks gather rows and values, not "
           "compressed.") = false,
       Raises{"TypeError: an option is of a wrong type."},
       Invalid{"before init(), names repeat or miss a parameter, or options are out of\n"
@@ -336,7 +336,7 @@ struct GradientHook {
   }
 };
 
-// What waits for nobody keeps Python's lock, without a ReleaseGil(): to take it again may last long
+// What does not wait keeps Python's lock, without a ReleaseGil(): to take it again may last long
 // where threads compute.
 template <auto Member>
 auto of_reducer() {

@@ -155,7 +155,7 @@ PythonProcessSet::PythonProcessSet(std::vector<int> ranks) : ranks_(std::move(ra
   if (ranks_.empty()) throw InvalidArgumentError("ProcessSet: no ranks");
   const auto twice = std::adjacent_find(ranks_.begin(), ranks_.end());
   if (twice != ranks_.end()) {
-    throw InvalidArgumentError("ProcessSet: rank " + std::to_string(*twice) + " is there twice");
+    throw InvalidArgumentError("ProcessSet: rank " + std::to_string(*twice) + " appears twice");
   }
 }
 
@@ -179,7 +179,7 @@ void bind_process_sets(py::module_& m) {
          R"(Register a set of ranks; collective over the whole job.
 
 All ranks call it, those that are not in the set too, and all with the same ranks. Sets of the same
-ranks, also of all, are sets of their own, whose calls do not meet.)",
+ranks, also of all, are sets of their own, whose calls are separate.)",
          Arg("process_set", "a ProcessSet, or a list of ranks."),
          Returns{"The ProcessSet, registered."},
          Invalid{"no ranks, a rank twice or outside the job, or a ProcessSet that is\n"
@@ -192,7 +192,7 @@ ranks, also of all, are sets of their own, whose calls do not meet.)",
         return known.world()->unique_suffix(kind, known.id());
       },
       py::arg("kind"), py::arg("process_set"),
-      "What the next one of its kind in this job and set puts behind the names of its calls.");
+      "What the next one of its kind in this job and set appends to the names of its calls.");
   m.def("_add_process_set", &add_named_process_set, py::arg("ranks"), py::arg("name"),
         "As add_process_set(), in no order with calls of other names.");
   define(
@@ -215,7 +215,7 @@ Args:
 
 Raises:
     InvalidArgumentError: a HOROVOD_* variable or a process set is malformed; or, on all ranks at
-        once, settings or process sets differ that all ranks must have alike: the message names
+        once, settings or process sets differ that must be equal on all ranks: the message names
         them, the ranks and the values; or a rank started this process, which inherited its place
         (HVD_WORLD=self gives it a world of its own).
     UnsupportedError: a launcher started this process that cannot be understood, or the ranks run

@@ -15,7 +15,7 @@ void bind_session(py::module_& m) {
   m.def("shutdown", &shutdown, ReleaseGil(),
         R"(Leave the job in order: what is complete on all ranks still runs, the rest fails with
 AbortedError here and on the other ranks. Does nothing when not initialised; runs at exit too,
-unless an exception that nobody caught ends the program: then the other ranks lose this one.)");
+unless an uncaught exception ends the program: then the other ranks lose this one.)");
   m.def("is_initialized", &is_initialized, "Whether init() was called, and shutdown() not since.");
   m.def("rank", &rank, "This process's number among all, 0 to size()-1. Needs init().");
   m.def("size", &size, "Number of ranks in the job. Needs init().");

@@ -192,7 +192,7 @@ void bind_nn_containers(py::module_& m) {
                  R"(Chain modules.
 
 Args:
-    *modules: Modules that take and give one Tensor; modules written in Python too.
+    *modules: Modules that take and return one Tensor; modules written in Python too.
 
 Raises:
     TypeError: one is not a Module. For names of your own write a Module with attributes.)");

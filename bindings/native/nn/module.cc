@@ -216,7 +216,7 @@ void def_hooks(ModuleClass& cls) {
          kHook, kHandle);
   define(cls, "register_full_backward_hook", &add_backward_hook,
          "Call ``hook(module, (grad_input,), (grad_output,))`` in backward().\n\n"
-         "``grad_input`` is None if the input wants no gradient; what the hook returns replaces "
+         "``grad_input`` is None if the input needs no gradient; what the hook returns replaces "
          "it.",
          kHook, kHandle);
 }
@@ -255,7 +255,7 @@ void bind_nn_module(py::module_& m) {
   ModuleClass cls(m, "Module", R"(A layer or a model.
 
 Derive from it, call ``super().__init__()``, assign layers and parameters (Tensors that require
-grad) as attributes, and define ``forward``, which may take and return what it likes; to be part of
+grad) as attributes, and define ``forward``, which may take and return anything; to be part of
 a Sequential it takes one Tensor. Names are PyTorch's: "0.weight", "fc.bias".)",
                   py::dynamic_attr());
   cls.def(py::init<>())

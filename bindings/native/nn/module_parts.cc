@@ -233,7 +233,7 @@ void assign_module(nn::Module& module, const char* name, const std::shared_ptr<n
 void def_parts(ModuleClass& cls) {
   def_registration(cls);
   cls.def("parameters", &nn::Module::parameters,
-          "All parameters, a list of Tensors; one that is in several places comes once.")
+          "All parameters, a list of Tensors; one that is in several places appears once.")
       .def("named_parameters", &nn::Module::named_parameters,
            "List of (name, Tensor) of all parameters, each once under its first name.")
       .def("named_buffers", &nn::Module::named_buffers, "List of (name, Tensor) of all buffers.")

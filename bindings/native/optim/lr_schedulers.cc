@@ -64,7 +64,7 @@ void bind_scheduler_base(py::module_& m) {
 Derive from it to write one in Python: set attributes, call ``super().__init__(optimizer)`` and
 define ``get_lr(self)``, which returns a rate for each group from ``last_epoch`` and ``base_lrs``.
 
-"Epoch" is whatever step() counts: call it once an epoch or once a batch. The optimizer may be a
+"Epoch" is whatever step() counts: call it once per epoch or once per batch. The optimizer may be a
 DistributedOptimizer; all ranks call step() alike.)",
                                                py::dynamic_attr());
   def_python_scheduler(cls);

@@ -203,7 +203,7 @@ optimizer works with schedules, DistributedOptimizer and checkpoints like the na
       [](optim::Optimizer& self, const StateLike& state) {
         self.load_state_dict(named_tensors_from(state));
       },
-      "Copy such a state in.", Arg("state", "what state_dict() gave, or its like of arrays."),
+      "Copy such a state in.", Arg("state", "what state_dict() returned, or the same with arrays."),
       Invalid{"an entry is missing, unexpected or does not fit; nothing is changed."});
 }
 

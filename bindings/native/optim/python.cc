@@ -126,7 +126,7 @@ double PythonScheduler::lr_at(std::int64_t epoch, std::size_t group) const {
   }
   asked_ = before;
   if (rates.size() == groups()) return rates.at(group);
-  throw InvalidArgumentError("get_lr() gave ", rates.size(), " rates for ", groups(),
+  throw InvalidArgumentError("get_lr() returned ", rates.size(), " rates for ", groups(),
                              " parameter groups");
 }
 

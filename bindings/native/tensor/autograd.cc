@@ -74,7 +74,7 @@ void bind_gradients(py::module_& m) {
       "register_hook", &add_hook, py::arg("hook"),
       R"(Call ``hook(leaf)`` as soon as backward() can add nothing more to this leaf's gradient, of any shape.
 
-It runs on the thread that called backward(); what it raises comes out of backward(). It may change
+It runs on the thread that called backward(); backward() raises what it raises. It may change
 ``leaf.grad``; what it returns must be None.
 
 Returns:

@@ -56,7 +56,7 @@ void bind_constructors(py::module_& m) {
       Returns{"A new Tensor of the shape of ``data``."},
       Invalid{"``dtype`` is unknown, or ``device`` names none."},
       Raises{"UnsupportedError: the device cannot be used here; says why."},
-      Raises{"TypeError: ``data`` holds something else than numbers of a supported dtype."});
+      Raises{"TypeError: ``data`` holds something other than numbers of a supported dtype."});
   define(m, "from_numpy", &tensor_from_numpy,
          "Wrap a NumPy array as a tensor; nothing is copied, both see each other's writes.",
          py::arg("array"), Invalid{"the array is read-only, or has negative or odd strides."},

@@ -429,7 +429,7 @@ using MaybeDLDevice = std::optional<std::pair<std::int32_t, std::int32_t>>;
 std::uintptr_t order(const Tensor& tensor, std::optional<std::int64_t> stream) {
   if (tensor.device().kind == DeviceKind::kCpu) {
     if (!stream) return 0;
-    throw py::buffer_error("a tensor of the CPU has no stream; stream must be None");
+    throw py::buffer_error("a CPU tensor has no stream; stream must be None");
   }
   constexpr std::int64_t kLegacyDefault = 1;
   constexpr std::int64_t kNoWaiting = -1;
@@ -502,7 +502,7 @@ void bind_dlpack(py::module_& m) {
       "A capsule of the tensor's memory for another library's ``from_dlpack``.", py::kw_only(),
       Arg("stream",
           "of a tensor of a CUDA device the consumer's stream, which will wait for it: a handle, "
-          "1\n        or None = the legacy default stream, 2 = the thread's, -1 = nobody waits; "
+          "1\n        or None = the legacy default stream, 2 = the thread's, -1 = no wait; "
           "None on a CPU.") = py::none(),
       Arg("max_version", "from (1, 0) on the capsule is a versioned one (DLPack 1.1).") =
           py::none(),

@@ -76,7 +76,7 @@ Tensor shallow_copy(const Tensor& tensor) {
 }
 
 [[noreturn]] py::object no_new(const py::args&, const py::kwargs&) {
-  throw py::type_error("a Tensor is made by hvd.tensor(data), hvd.zeros(shape) and their like");
+  throw py::type_error("a Tensor is made by hvd.tensor(data), hvd.zeros(shape) and so on");
 }
 
 void bind_one_element(TensorClass& cls) {

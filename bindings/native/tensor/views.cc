@@ -52,7 +52,7 @@ bool is_cpu(const py::handle& object) {
   const auto place = device_from(object);
   if (!place || place->kind == DeviceKind::kCpu) return place.has_value();
   throw UnsupportedError("'", to_string(*place),
-                         "': modules and regions are of the CPU; there are tensors alone on GPUs "
+                         "': modules and regions are on the CPU; only tensors can be on GPUs "
                          "(layers on the GPU come later)");
 }
 

@@ -52,7 +52,7 @@ void serialize(Io& io, Fields<Io, Variants>& variants) {
   for (auto& variant : variants) {
     serialize_rank(io, variant.lowest);
     io.number(variant.count);
-    if (Io::kReads && variant.count < 1) ByteReader::malformed("a variant nobody announced");
+    if (Io::kReads && variant.count < 1) ByteReader::malformed("a variant that no rank announced");
     serialize(io, variant.request);
     const bool same = variant.request.name == first.name && variant.request.set == first.set;
     if (Io::kReads && !same) ByteReader::malformed("variants of two names");

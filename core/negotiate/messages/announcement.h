@@ -62,7 +62,7 @@ struct Leaving {
 struct RankStatus {
   Rank rank = 0;
   std::uint64_t ask = 0;            // which one, counted from 1
-  std::uint64_t submissions = 0;    // it has made so many
+  std::uint64_t submissions = 0;    // it has made this many
   std::string last_submitted;       // empty = nothing yet
   std::uint64_t pending = 0;        // of its submissions
   std::string waits_for;            // of those, the one that has waited longest

@@ -50,7 +50,7 @@ std::string_view take_set(std::string_view& name) {
   return set;
 }
 
-// What people read of a call without a name, or without one yet: "noname.7", "noname". Else "".
+// What users see of a call without a name, or without one yet: "noname.7", "noname". Else "".
 std::string unnamed_call(std::string_view name) {
   if (name == kNoName) return "an unnamed call";
   if (!name.starts_with(kNoName) || name[kNoName.size()] != '.') return "";
@@ -224,7 +224,7 @@ void merge(Request& into, const Request& other) {
   into.flagged = into.flagged || other.flagged;
 }
 
-// Who has its bytes encoded, or its tensors treated one by one, needs memory of its own for that.
+// A request whose bytes are encoded, or tensors treated one by one, needs memory of its own.
 ArenaNumber arena_of(const Request& request) {
   const bool in_place = request.kind == CollectiveKind::kAllreduce &&
                         request.wire == WireFormat::kNone && request.op != ReduceOp::kAdasum;

@@ -57,8 +57,8 @@ class StallMonitor {
 };
 
 // Finds out that a rank's parent in the tree is stopped or hangs. A rank that waits, and has heard
-// nothing from its parent for the stall limit, asks it; whoever runs answers at once, whatever else
-// waits. Without an answer a quarter of the limit later the parent is given up. Pure: no clock.
+// nothing from its parent for the stall limit, asks it; a running rank answers at once, whatever
+// else waits. Without an answer a quarter of the limit later the parent is given up. No clock.
 class ParentWatch {
  public:
   enum class Finding { kNone, kAsk, kSilent };

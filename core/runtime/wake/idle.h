@@ -51,7 +51,7 @@ class IdleLoop {
   }
 
  private:
-  // How long submissions of a stream may wait for each other while nobody waits for them.
+  // How long submissions of a stream may wait for each other while no thread waits for them.
   static constexpr Duration kCoalesce = std::chrono::microseconds(200);
   // What is polled less often may sleep.
   static constexpr Duration kWorthPolling = std::chrono::microseconds(100);

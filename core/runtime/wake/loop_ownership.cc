@@ -7,8 +7,8 @@
 namespace hvd {
 namespace {
 
-// While somebody runs the loop on and on it checks less and less often, but this often: a thread
-// that waits for long would take a fifth of the core from whoever computes on it.
+// While a caller runs the loop on and on it checks less and less often, but this often: a thread
+// that waits for long would take a fifth of the core from what computes on it.
 constexpr Duration kDisplaced = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -25,8 +25,8 @@ void LoopOwnership::run_until(const Completion& awaited, TimePoint deadline) noe
 }
 
 // Two threads find each other in one order or the other. The coordinator's thread says when it will
-// check before it tries to own the loop; who leaves it reads that afterwards. A thread that rings
-// past leave() wakes it, unless it checks in a moment anyway.
+// check before it tries to own the loop; the thread that leaves it reads that afterwards. A thread
+// that rings past leave() wakes it, unless it checks in a moment anyway.
 void LoopOwnership::hand_back(CallerRunLoop::Rest rest) noexcept {
   const TimePoint now = Clock::now();
   const TimePoint soon = now + moment_;
@@ -34,7 +34,7 @@ void LoopOwnership::hand_back(CallerRunLoop::Rest rest) noexcept {
   const bool listens = checks_at_.load(std::memory_order_seq_cst) > soon;
   if (listens) bell_.listen(Listener::kOwner);
   leave();
-  const MutexLock lock(mutex_);  // who does not own the loop has the bell by this alone
+  const MutexLock lock(mutex_);  // all that keeps the bell alive for a non-owner
   if (closed_) return;
   const bool rang = bell_.rings() != rest.seen;
   const TimePoint needed = listens && !rang ? std::max(rest.until, soon) : soon;
@@ -49,7 +49,7 @@ void LoopOwnership::idle(std::uint32_t seen, TimePoint deadline) noexcept {
   take_back();
 }
 
-// Nothing is forgotten that nobody rings for: the coordinator checks everything after it. A
+// Nothing is forgotten that does not ring: the coordinator checks everything after it. A
 // thread is blocked before it tries to own the loop: one of the two sees the other.
 void LoopOwnership::coalesce(TimePoint deadline) noexcept {
   checks_at_.store(deadline, std::memory_order_seq_cst);

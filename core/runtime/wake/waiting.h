@@ -6,7 +6,7 @@
 namespace hvd {
 
 // How long a thread looks for an event before it sleeps until one comes. A wake costs some 40 us if
-// the sleeper's core is idle, 1 or 2 us if it is busy; a spin costs nothing only where nobody else
+// the sleeper's core is idle, 1 or 2 us if it is busy; a spin costs nothing only where nothing else
 // wants the core.
 struct SpinLimits {
   Duration coordinator_waited_for = Duration::zero();  // while a thread waits for a handle
@@ -20,7 +20,7 @@ struct SpinLimits {
 
 // The limits for a rank that has this many cores for itself. A rank with less than one gives the
 // core away after each look: it would take the time from the rank it waits for. With less than two
-// the coordinator has the core of the threads that wait, and of nobody else.
+// the coordinator has the core of the threads that wait, and of no others.
 SpinLimits spin_limits(double cores_per_rank) noexcept;
 
 // Cores that this process may use, as far as the `local_size` ranks of this host leave them to it.
@@ -72,7 +72,7 @@ Duration blocked_time() noexcept;
 // A rank that has nothing in flight, and computes, defers wake-ups: what others announce cannot go
 // on before it submits something too, and each wake takes its core from what it computes. It says
 // so beside the listeners of its doorbell. A rank that spins anyway then shows its message without
-// waking anyone, and rings a moment later if nobody has read it.
+// waking anyone, and rings a moment later if it was not read.
 inline constexpr Listener kDefersWake{4};
 inline constexpr Duration kWakeDelay = std::chrono::microseconds(100);
 

@@ -49,7 +49,7 @@ struct AfterBackward {
 thread_local AfterBackward* current = nullptr;
 thread_local std::uint64_t passes = 0;
 
-// Nobody else sees this gradient, so it may be written into or kept.
+// Nothing else sees this gradient, so it may be written into or kept.
 bool ours(const Tensor& gradient) {
   return is_sole_owner(gradient) &&
          (gradient.is_contiguous() || kernels::is_channels_last(gradient));
@@ -67,7 +67,7 @@ void deliver(const Tensor& leaf, Tensor gradient, bool create_graph) {
     // Rows alone: they are in their place.
   } else if (create_graph) {
     place->grad = place->grad.defined() ? add(place->grad, gradient) : std::move(gradient);
-  } else if (place->grad.defined() && is_expanded(place->grad)) {  // that somebody set
+  } else if (place->grad.defined() && is_expanded(place->grad)) {  // that the user set
     place->grad = kernels::binary(kernels::Binary::kAdd, place->grad, gradient, "backward");
   } else if (place->grad.defined()) {  // in place: it may be part of a communication buffer
     kernels::add_into(place->grad, gradient, 1.0);

@@ -8,7 +8,7 @@
 
 namespace hvd {
 
-// While on, backward() looks at every gradient that an operation gives and throws
+// While on, backward() checks every gradient that an operation returns and throws
 // InvalidArgumentError naming the first operation that gives a NaN. For all threads; off at the
 // start. Costs one pass over every gradient.
 void set_detect_anomaly(bool enabled) noexcept;
@@ -44,8 +44,8 @@ struct Options {
 // Runs the graph behind `roots` once, latest operation first, without recursion. A leaf's gradient
 // is added to leaf.grad() and its hooks run as soon as the last operation that feeds it has run.
 // Frees what it passed unless told to retain it. Equal graphs give equal bits. Throws
-// InvalidArgumentError naming the operation when anomalies are looked for (set_detect_anomaly) and
-// it gives a NaN.
+// InvalidArgumentError naming the operation when anomaly detection is on (set_detect_anomaly) and
+// it returns a NaN.
 void backward(const std::vector<Root>& roots, Options options);
 
 // The same, but returns the gradients of `wanted` (leaves or results) and leaves every grad()
@@ -55,7 +55,7 @@ std::vector<Tensor> gradients(const std::vector<Root>& roots, const std::vector<
 
 // Calls `function` when the backward() that runs on this thread has delivered all its gradients,
 // once for each `key` however often it is asked for. Nothing is called when that pass throws, nor
-// outside of a pass, nor for grad(), which delivers nothing.
+// outside a pass, nor for grad(), which delivers nothing.
 void after_backward(const void* key, std::function<void()> function);
 
 // Tells passes of this thread apart: a number for each backward(), that of the outermost one where

@@ -8,11 +8,11 @@
 #include "horovod_cpp/tensor/tensor.h"
 
 // Differentiable functions of tensors. Inputs broadcast as in NumPy where two are combined; both
-// must have one dtype (nothing is cast silently; autograd/modes.h has what asks for it). Shapes
-// that do not fit throw InvalidArgumentError naming both. Results are new and a function of the
-// inputs' values alone: the same bits wherever they lie. They are contiguous, except that images
-// stay channels last (autograd/functions/convolution.h). float16 and bfloat16 are computed in
-// float32 and rounded; integers add, subtract, multiply and sum.
+// must have one dtype (nothing is cast silently; see autograd/modes.h for casting on request).
+// Shapes that do not fit throw InvalidArgumentError naming both. Results are new and a function of
+// the inputs' values alone: the same bits wherever they lie. They are contiguous, except that
+// images stay channels last (autograd/functions/convolution.h). float16 and bfloat16 are computed
+// in float32 and rounded; integers add, subtract, multiply and sum.
 namespace hvd {
 
 Tensor add(const Tensor& a, const Tensor& b);
@@ -61,7 +61,7 @@ Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis);
 Tensor max_pool2d(const Tensor& input, int kernel, int stride = 0 /* kernel */);
 // Normalises each channel of [n, c, h, w]; the other tensors are [c]. In training it uses the
 // batch's statistics and moves the running ones by `momentum` (the variance unbiased, as PyTorch's)
-// and needs two values a channel; else it uses the running ones. Those may not require grad.
+// and needs two values per channel; else it uses the running ones. Those may not require grad.
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
                   Tensor& running_mean, Tensor& running_var, bool training, double momentum = 0.1,
                   double eps = 1e-5);
@@ -109,7 +109,7 @@ Tensor log1p(const Tensor& a);  // log(1 + a)
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 
-// -- activations beside relu, sigmoid, tanh, softmax and log_softmax; floating dtypes
+// -- activations besides relu, sigmoid, tanh, softmax and log_softmax; floating dtypes
 
 // a where a > 0, else negative_slope * a; the slope at 0 is negative_slope.
 Tensor leaky_relu(const Tensor& a, double negative_slope = 0.01);
@@ -257,7 +257,7 @@ Tensor operator>=(const Tensor& a, double b);
 // Results are new.
 
 // out[i][j] = a[index[i][j]][j] for axis 0, and so on for others. `index` has as many axes as `a`
-// and, but along `axis`, reaches no further.
+// and, except along `axis`, reaches no further.
 Tensor gather(const Tensor& a, std::int64_t axis, const Tensor& index);
 // A copy of `a` with out[index[i][j]][j] = source[i][j], or += source[i][j]. `source` reaches as
 // far as `index` at least. Of several writes to one element the last in row-major order stays.
@@ -391,7 +391,7 @@ Tensor nll_loss(const Tensor& log_probability, const Tensor& targets,
                 const ClassLossOptions& options = {});
 // nll_loss(log_softmax(logits)). Smoothing mixes the target with the uniform distribution (Szegedy
 // et al.: "Rethinking the Inception architecture", CVPR 2016). `targets` may also be probabilities,
-// of the logits' shape and dtype; ignore_index means nothing then and the mean is over examples.
+// of the logits' shape and dtype; ignore_index has no effect then and the mean is over examples.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      const ClassLossOptions& options = {});
 

@@ -1,5 +1,5 @@
 // The members of Tensor that write into it. A recorded one gives the tensor a new place in the
-// graph; what came before keeps the old one. That is right as long as nobody else sees the memory:
+// graph; what came before keeps the old one. That is right as long as nothing else sees the memory:
 // no view whose place would have to change too, no value that another operation's backward() needs.
 #include <cstdint>
 #include <utility>

@@ -162,7 +162,7 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
     const std::int64_t count = input.numel() / std::max<std::int64_t>(input.size(1), 1);
     if (count < 2) {
       throw InvalidArgumentError("batch_norm: input ", input.shape(),
-                                 " has fewer than two values a channel to learn from");
+                                 " has fewer than two values per channel to learn from");
     }
     moments = kernels::channel_moments(input);
     refuse_expanded(running_mean, "batch_norm: running_mean");

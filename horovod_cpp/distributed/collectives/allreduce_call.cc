@@ -168,7 +168,7 @@ CallSpec spec_of(const AllreduceOptions& options) {
   const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
   if (!options.compression.is_none() && !linear) {
     throw InvalidArgumentError(full_name(spec) + ": compression " + options.compression.name() +
-                               " goes with Average and Sum, not with " +
+                               " works with Average and Sum, not with " +
                                std::string(name_of(options.op)));
   }
   return spec;

@@ -20,7 +20,7 @@ void broadcast_parameters(const NamedTensors& state, int root_rank = 0,
                           const ProcessSet& process_set = {});
 
 // What a rank calls instead when something in its state cannot be overwritten, `why`: the others'
-// call throws MismatchError with these words. Returns once they know.
+// call throws MismatchError with this text. Returns once they know.
 void refuse_parameters(const std::string& why, int root_rank = 0,
                        const ProcessSet& process_set = {});
 
@@ -40,7 +40,7 @@ Bytes broadcast_object(Bytes object, int root_rank = 0, const std::string& name 
 std::vector<Bytes> allgather_object(const Bytes& object, const std::string& name = "",
                                     const ProcessSet& process_set = {});
 
-// One rank's misfit is everybody's error, so that nobody waits for what never comes: throws
+// One rank's misfit is every rank's error, so that none waits for what never comes: throws
 // MismatchError on every rank of the set, "<what>: <misfit>", when any rank's misfit is not empty
 // (that of the lowest such rank). Collective; blocks.
 void agree(const std::string& what, const std::string& misfit, const ProcessSet& process_set);

@@ -16,7 +16,7 @@
 
 namespace hvd {
 
-// What a collective call gave, whatever its kind.
+// The result of a collective call of any kind.
 struct CallResult {
   RecycledVector<Tensor> tensors = {};
   // Rows of the first tensor that came from each rank of the set: allgather, alltoall, gather,
@@ -28,10 +28,10 @@ struct CallResult {
 // The handle of a CUDA stream; none = those of the tensors: Tensor::stream().
 using MaybeStream = std::optional<std::uintptr_t>;
 
-// A call in flight. Any thread. Calls of several rounds (compression) go on when somebody asks.
+// A call in flight. Any thread. Calls of several rounds (compression) advance when asked.
 //
 // Results on a GPU are there for what is put on their streams afterwards; the host does not wait
-// for the device (but with HVD_GPU_OPERATIONS=ipc or HOROVOD_ENABLE_ASYNC_COMPLETION=0). If work
+// for the device (except with HVD_GPU_OPERATIONS=ipc or HOROVOD_ENABLE_ASYNC_COMPLETION=0). If work
 // that is enqueued fails later, the job ends, and whatever is called next throws, naming it.
 class CallInFlight : public std::enable_shared_from_this<CallInFlight> {
  public:
@@ -90,7 +90,7 @@ class AsyncResult {
     if (call_ == nullptr) return take_result<T>({});
     return take_result<T>(call_->result({}));
   }
-  // The same, with everything that is known of it.
+  // The same, with everything that is known about it.
   CallResult result(MaybeStream reader = {}) const {
     return call_ == nullptr ? CallResult{} : call_->result(reader);
   }

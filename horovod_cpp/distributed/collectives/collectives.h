@@ -18,20 +18,20 @@
 //   calls of one kind in flight (InvalidArgumentError). A name that begins with / is for calls of
 //   all kinds: if ranks make different ones under it, that is a MismatchError. An empty name is
 //   numbered automatically: then all ranks must make their unnamed calls of one kind and set in the
-//   same order. A join starts anew.
-//   A name may be used again when its call has ended, which the handle tells (poll(),
+//   same order. A join restarts the count.
+//   A name may be used again when its call has ended, which the handle reports (poll(),
 //   synchronize()); before, that is an InvalidArgumentError. Once all copies of the handle are
 //   dropped it may be used again at any time: the calls run one after another, in the order in
 //   which they were made. shutdown() does not wait for calls that wait for their name.
-// - Input must be contiguous memory of any dtype; it may be used again once the call ended. Memory
-//   of a GPU (Tensor::wrap_on()) is that of the one which this rank's collectives of GPUs use
-//   (HVD_GPU_OPERATIONS; UnsupportedError otherwise): it is read past what is on its stream at the
-//   call, and a call has ended when its results are in the device's memory. Which reductions a
-//   dtype has is told by core/base/reduction.h; others are InvalidArgumentError.
+// - Input must be contiguous memory of any dtype; it may be used again once the call ended. GPU
+//   memory (Tensor::wrap_on()) must belong to the GPU that this rank's collectives use
+//   (HVD_GPU_OPERATIONS; UnsupportedError otherwise): it is read after what is on its stream at the
+//   call, and a call has ended when its results are in the device's memory. core/base/reduction.h
+//   says which reductions a dtype has; others are InvalidArgumentError.
 // - The form with an underscore works in place: the result overwrites the tensor, which must not be
 //   touched until the call ended. The others leave their input as it is.
 // - Grouped forms take several tensors and run them as one: all or none are submitted, all fail
-//   together. Dtypes may differ; then there is one group a dtype, submitted together.
+//   together. Dtypes may differ; then there is one group per dtype, submitted together.
 // - *_async forms return at once, and errors come from synchronize(): MismatchError (on every rank;
 //   the job goes on) when ranks disagree on dtype, shape, op, root, scale or compression;
 //   StalledError, PeerLostError, AbortedError when the job ended. The blocking forms are the async
@@ -53,7 +53,7 @@ GroupHandle grouped_allreduce_async(const std::vector<Tensor>& tensors,
 void grouped_allreduce_(const std::vector<Tensor>& tensors, const AllreduceOptions& options = {});
 GroupHandle grouped_allreduce_async_(const std::vector<Tensor>& tensors,
                                      const AllreduceOptions& options = {});
-// `outputs`: where the results go, each like its tensor, or that itself, but not another tensor.
+// `outputs`: where the results go, each like its tensor, or that tensor itself, but no other one.
 GroupHandle grouped_allreduce_into_async(const std::vector<Tensor>& outputs,
                                          const std::vector<Tensor>& tensors,
                                          const AllreduceOptions& options = {});
@@ -106,7 +106,7 @@ GroupHandle grouped_broadcast_async_(const std::vector<Tensor>& tensors, int roo
 
 // This rank's rows of the root's tensor, cut by the root's `splits` (they must sum up to its rows;
 // InvalidArgumentError). Elsewhere the input gives dtype and row shape only, and `splits` are
-// not looked at. Scalars are InvalidArgumentError.
+// ignored. Scalars are InvalidArgumentError.
 Tensor scatter(const Tensor& tensor, int root_rank, const SplitOptions& options = {});
 CollectiveHandle scatter_async(const Tensor& tensor, int root_rank,
                                const SplitOptions& options = {});
@@ -133,8 +133,8 @@ JoinHandle join_async(const JoinOptions& options = {});
 
 // -- one tensor from one rank to another. Transfers between two ranks with one tag meet in the
 // order in which each submitted them; both must have the same dtype and number of elements
-// (MismatchError on both). No data moves before both are there. recv overwrites `tensor`. To or
-// from this rank itself is InvalidArgumentError.
+// (MismatchError on both). No data moves before both have been submitted. recv overwrites `tensor`.
+// To or from this rank itself is InvalidArgumentError.
 void send(const Tensor& tensor, int to, const PointToPointOptions& options = {});
 CollectiveHandle isend(const Tensor& tensor, int to, const PointToPointOptions& options = {});
 void recv(const Tensor& tensor, int from, const PointToPointOptions& options = {});

@@ -20,17 +20,17 @@ class TensorCompressor {
 
   // At least 1; equal on every rank.
   virtual int rounds() const { return 1; }
-  // What the first round reduces in the tensor's place: dense host tensors that nobody else uses,
+  // What the first round reduces in the tensor's place: dense host tensors that nothing else uses,
   // of equal number, shapes and dtypes on every rank. `tensor` must not be written.
   virtual std::vector<Tensor> compress(const Tensor& tensor) = 0;
-  // What round 1, 2, ... reduces; `reduced` is what the round before gave.
+  // What round 1, 2, ... reduces; `reduced` is the result of the round before.
   virtual std::vector<Tensor> next_round(int round, std::vector<Tensor> reduced);
-  // Writes the call's result; `reduced` is what the last round gave. `output` has the tensor's
+  // Writes the call's result; `reduced` is the result of the last round. `output` has the tensor's
   // shape and dtype and may be the tensor.
   virtual void decompress(std::vector<Tensor> reduced, const Tensor& output) = 0;
 };
 
-// A way to compress tensors: what users derive their own from. All ranks use equal ones.
+// A way to compress tensors; users derive their own from it. All ranks use equal ones.
 class Compressor {
  public:
   virtual ~Compressor() = default;

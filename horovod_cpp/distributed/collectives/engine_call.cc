@@ -378,7 +378,7 @@ std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Directi
                                              const Tensor& tensor, Rank peer, int tag) {
   ReadyPoint ready(world);
   ready.add(tensor);
-  ready.fence().wait();  // transfers run outside of the order of a device's work
+  ready.fence().wait();  // transfers run outside the order of a device's work
   if (direction == PointToPoint::Direction::kReceive) bump_version(tensor);
   return make_recycled<TensorCall>(
       world.runtime().submit(PointToPoint{direction, peer, tag, tensor.lease()}), tensor,

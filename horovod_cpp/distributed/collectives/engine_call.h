@@ -33,7 +33,7 @@ struct CallSpec {
   std::shared_ptr<const CallLabels> labels = nullptr;
 };
 
-// One tensor of a call, from whoever makes the call to its result.
+// One tensor of a call, from its submission to its result.
 struct CallTensor {
   Tensor input = {};
   // May be the input; undefined: the engine allocates the result, or there is none here.
@@ -65,8 +65,8 @@ void check_rows(const CallSpec& spec, const Tensor& tensor);
 // The root must be a rank of the set.
 void check_root(const CallSpec& spec);
 
-// Submits the tensors, which are moved from, as one group a dtype, all or none, and gives the call
-// its number if it has no name. Never waits for another rank.
+// Submits the tensors, which are moved from, as one group per dtype, all or none, and gives the
+// call its number if it has no name. Never waits for another rank.
 std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensors);
 
 // Starts the first round of an allreduce of all of them, which are moved from, as one group; their

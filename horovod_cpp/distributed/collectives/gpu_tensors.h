@@ -20,13 +20,13 @@ void expect_served(const World& world, const Device& device, const std::string& 
 // The stream on which other libraries make the engine wait for memory that they hand over; for
 // Tensor::wrap_on().
 std::uintptr_t import_stream(const World& world);
-// Who worked with the memory of `tensor` on `stream` let it go: it is used again past that work.
+// What used the memory of `tensor` on `stream` has let it go: it is reused after that work.
 void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept;
 // Work that is put on the caller's `stream` from now on finds what is in `tensor`, which lies on a
 // GPU.
 void hand_over(const Tensor& tensor, std::uintptr_t stream);
 
-// Makes those who read what a call wrote on a GPU go on past it: the streams of its tensors.
+// Makes what reads the results of a call on a GPU wait for it: the streams of its tensors.
 class Readers {
  public:
   // Waits until the call is enqueued, or has ended; throws what it failed with. `reader`: instead

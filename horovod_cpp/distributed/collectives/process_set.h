@@ -61,12 +61,12 @@ ProcessSet process_set(ProcessSetId id);
 
 // Makes a set of these ranks, in any order; collective over the whole job: all ranks call it, those
 // that are not in the set too, and all with the same ranks (MismatchError on every rank). Sets of
-// the same ranks, also of all, are sets of their own, whose calls do not meet. Throws
+// the same ranks, also of all, are sets of their own, whose calls are separate. Throws
 // InvalidArgumentError on no ranks, or a rank twice or outside the job.
 ProcessSet add_process_set(std::vector<Rank> ranks);
 
 // Removes a set; collective over the whole job, like add_process_set. Calls on it fail from then on
-// (InvalidArgumentError). False, without waiting, for the global set and one that is not there.
+// (InvalidArgumentError). False, without waiting, for the global set and one that does not exist.
 bool remove_process_set(const ProcessSet& set);
 
 }  // namespace hvd

@@ -57,7 +57,7 @@ ProcessSet World::add_process_set(std::vector<Rank> ranks, const std::string& na
   std::sort(ranks.begin(), ranks.end());
   const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
   if (twice != ranks.end()) {
-    throw InvalidArgumentError(what + ": rank " + std::to_string(*twice) + " is there twice");
+    throw InvalidArgumentError(what + ": rank " + std::to_string(*twice) + " appears twice");
   }
   if (ranks.front() < 0 || ranks.back() >= topology().size) {
     const Rank wrong = ranks.front() < 0 ? ranks.front() : ranks.back();

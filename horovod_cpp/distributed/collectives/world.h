@@ -33,7 +33,7 @@ struct WorldOptions {
   // Whether MPI granted MPI_THREAD_MULTIPLE; empty = this job does without MPI.
   std::optional<bool> mpi_threads = {};
   std::function<void(bool in_error)> ended = {};  // as Ports has it
-  // Whose observers the Runtime has; null = nobody watches.
+  // Whose observers the Runtime has; null = none.
   std::shared_ptr<Observability> observability = nullptr;
   // What serves tensors of GPUs; empty = nothing does.
   std::optional<RankGpu> gpu = {};
@@ -54,26 +54,26 @@ class World : public std::enable_shared_from_this<World> {
   ProcessSet global_process_set();
   ProcessSet process_set(ProcessSetId id);
   std::vector<ProcessSetId> process_set_ids() const;
-  // Those who may add sets from several threads, in no common order, give `name`s that pair calls.
+  // Callers that add sets from several threads, in no common order, give `name`s that pair calls.
   ProcessSet add_process_set(std::vector<Rank> ranks, const std::string& name = "");
   bool remove_process_set(const ProcessSet& set);
 
   // Unnamed calls so far of one kind in one set: equal on all ranks that call in the same order.
   std::uint64_t count_unnamed(CollectiveKind kind, ProcessSetId set);
-  // That call was not made after all. Without effect when others were counted since.
+  // That call was not made after all. Without effect if others have been counted since.
   void uncount_unnamed(CollectiveKind kind, ProcessSetId set, std::uint64_t number);
   // This rank joined the set: ranks that ran out of data early made fewer calls, so that all count
   // from 0 again.
   void restart_unnamed(ProcessSetId set);
-  // How often that was: ranks agree anew on what those that had joined missed.
+  // How often that was: ranks agree again on what those that had joined missed.
   std::uint64_t joins(ProcessSetId set);
 
-  // For what makes calls again and again, such as an optimizer: what it puts behind the names of
+  // For what makes calls again and again, such as an optimizer: what it appends to the names of
   // its calls, so that they never meet those of another one of its kind. Nothing for the first one
   // in this set, then " (optimizer 2)" and so on; equal on ranks that ask equally often.
   std::string unique_suffix(const std::string& kind, ProcessSetId set);
 
-  // Whether nobody asked so before: for what is worth telling once. Of very many texts only the
+  // Whether this was not asked before: for what is worth saying once. Of very many texts only the
   // first ones are.
   bool is_first_of(const std::string& text);
 
@@ -102,7 +102,7 @@ class World : public std::enable_shared_from_this<World> {
 std::shared_ptr<World> world();
 // Null before init() and after shutdown().
 std::shared_ptr<World> world_if_any();
-// For init() and shutdown(): what world() gives from now on. Returns what it gave before.
+// For init() and shutdown(): what world() returns from now on. Returns what it returned before.
 std::shared_ptr<World> exchange_world(std::shared_ptr<World> next);
 
 }  // namespace hvd

@@ -67,7 +67,7 @@ void check_options(const DistributedOptions& options) {
   }
   const bool linear = options.op == ReduceOp::kAverage || options.op == ReduceOp::kSum;
   if (predivide != 1 && options.op != ReduceOp::kAverage) {
-    refuse_optimizer("gradient_predivide_factor goes with Average, not with " +
+    refuse_optimizer("gradient_predivide_factor works with Average, not with " +
                      std::string(name_of(options.op)));
   }
   if (options.num_groups < 0) {
@@ -83,14 +83,14 @@ void check_options(const DistributedOptions& options) {
   }
   if (!linear && !options.compression.is_none()) {
     refuse_optimizer("compression " + options.compression.name() +
-                     " goes with Average and Sum, not with " + std::string(name_of(options.op)));
+                     " works with Average and Sum, not with " + std::string(name_of(options.op)));
   }
   if (options.op == ReduceOp::kAdasum && (options.num_groups > 0 || !options.groups.empty())) {
     refuse_optimizer("groups are of gradients; Adasum reduces none");
   }
   if (options.overlap_step && options.clip_grad_norm) {
     refuse_optimizer(
-        "overlap_step updates parameters before all gradients are there, clip_grad_norm needs "
+        "overlap_step updates parameters before all gradients have come, clip_grad_norm needs "
         "all of them first; give one of the two");
   }
   if (options.overlap_step && options.op == ReduceOp::kAdasum) {

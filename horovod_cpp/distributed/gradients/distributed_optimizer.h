@@ -40,9 +40,9 @@ struct DistributedOptions {
   std::vector<std::vector<Tensor>> groups = {};
   std::optional<ClipGradNorm> clip_grad_norm = {};
   // Whether gradients of rows (autograd/row_gradient.h: of an Embedding with `sparse`) are made
-  // dense before they are reduced. Else rows and values are gathered from all ranks (see
+  // dense before they are reduced. If not, rows and values are gathered from all ranks (see
   // sparse_allreduce()) and stay in that form: by a call of their own, not compressed, and divided
-  // once, by the ranks that contribute. With Average and Sum only; else they become dense.
+  // once, by the ranks that contribute. With Average and Sum only; with others they become dense.
   bool sparse_as_dense = false;
   // From the second synchronize() on gradients lie in memory that the ranks share (in reverse
   // parameter order, about that of backward), or on a GPU in NCCL's, and are reduced there instead

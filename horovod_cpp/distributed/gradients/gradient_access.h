@@ -68,7 +68,7 @@ class GradientAccess {
   // parameter was frozen then.
   virtual void leave(Indices which) = 0;
 
-  // The gradient, the sum of so many passes, becomes their mean, and what comes is apart from it
+  // The gradient, the sum of this many passes, becomes their mean, and what comes is apart from it
   // until average().
   virtual void close_window(std::size_t index, int passes) = 0;
   // Before it is taken: the gradient becomes the mean of its passes (as it is if there was none or

@@ -26,13 +26,13 @@ class GradientLayout {
 
   // Null: there are no other ranks.
   SetupAgreement* agreement() const { return agreement_.get(); }
-  // Parameters were appended: the ranks agree anew.
+  // Parameters were appended: the ranks agree again.
   void parameters_added();
   // Collective, once, and after a join() with the ranks that had not taken a step before.
   void agree_on_setup();
   // The same, on the layout; whether there was anything to agree on.
   bool agree();
-  // The ranks agree on the layout anew: a gradient has turned out to be sparse on some.
+  // The ranks agree on the layout again: a gradient has turned out to be sparse on some.
   void forget() { agreement_->forget("layout"); }
   // Asks for what the above will wait for, while backward() runs, so that no rank waits for one
   // that does something else before step().

@@ -216,7 +216,7 @@ void GradientReducer::start(GradientReduction& reduction, GradientAccess::Indice
 }
 
 // Each submission may wake the coordinator's thread, which takes the core from backward(). Those at
-// its end wake nobody if the program does as in the step before, and waits for them at once.
+// its end wake no thread if the program does as in the step before, and waits for them at once.
 void GradientReducer::submit_soon() {
   backward_ended_ = TimePoint::max();
   // Gradients go together once they fill a batch: if each bucket of a model with many small groups

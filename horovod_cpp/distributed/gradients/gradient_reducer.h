@@ -20,7 +20,7 @@ namespace hvd {
 class GradientReducer;
 
 // The reducers of one parameter's gradient, of which one may take it. There are several where an
-// optimizer was made anew and something still holds the old one: a list of trials, a traceback, a
+// optimizer was made again and something still holds the old one: a list of trials, a traceback, a
 // scheduler, a notebook cell that was run twice; or where some are meant to be used in turn.
 class GradientClaims {
  public:
@@ -63,7 +63,7 @@ class GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   // What a front end's hooks call: before backward() adds to a gradient, and after it has. The
-  // latter submits nothing and waits for nobody: a front end may hold a lock. True: start_ready()
+  // latter submits nothing and does not wait: a front end may hold a lock. True: start_ready()
   // must follow.
   void before_gradient(std::size_t index);
   bool count_gradient(std::size_t index);

@@ -17,7 +17,7 @@ namespace hvd {
 // Which gradients are reduced together, as numbers of parameters, those from `first` on.
 using GradientBuckets = std::vector<std::vector<std::size_t>>;
 
-// In order of the parameters, each of at most so many bytes or of one parameter, on one device.
+// In order of the parameters, each of at most this many bytes or of one parameter, on one device.
 GradientBuckets buckets_by_size(const std::vector<GradientParameter>& parameters, std::size_t first,
                                 std::size_t bytes);
 // So many, of about equal numbers of parameters.

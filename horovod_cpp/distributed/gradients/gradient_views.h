@@ -17,8 +17,8 @@ namespace hvd {
 class GradientViews {
  public:
   GradientViews() = default;  // none
-  // Asks for the arenas, under `name`, which nobody else in the set asks for at the same time, and
-  // which does not depend on what this rank asked for before: others may have asked in another
+  // Asks for the arenas, under `name`, which no other optimizer of the set uses at the same time,
+  // and which does not depend on what this rank asked for before: others may have asked in another
   // order. Never waits. All ranks of the set must ask, and the job must
   // serve the parameters' devices: expect_served().
   GradientViews(std::vector<GradientParameter> params, const ProcessSet& set,

@@ -38,7 +38,7 @@ class SetupAgreement {
   // this rank has. If values differ between ranks that compare them, the first of those ranks
   // warns, naming the first parameter that does.
   void compare(const GradientAccess& gradients, const Setup& setup);
-  // Whether compare() ("setup") or greatest() succeeded, and nobody has come back from a join()
+  // Whether compare() ("setup") or greatest() succeeded, and no rank has come back from a join()
   // since: who had joined before its first step knows nothing of what the others agreed on.
   bool holds(const std::string& what) const;
   void forget(const std::string& what) { agreed_.erase(what); }

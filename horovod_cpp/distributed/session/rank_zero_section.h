@@ -11,7 +11,7 @@ namespace hvd {
 
 // A part of the program that the first rank of a set (rank 0 of the job) runs alone: evaluation,
 // writing a checkpoint. The others wait at its end; while they wait for rank 0, and until the
-// timeout, nobody is reported as stalled.
+// timeout, no rank is reported as stalled.
 //
 //   {
 //     hvd::RankZeroSection section(std::chrono::minutes(10));
@@ -22,7 +22,7 @@ namespace hvd {
 // thread that made it ends it.
 class RankZeroSection {
  public:
-  // Collective, but waits for nobody. Throws InvalidArgumentError unless timeout > 0.
+  // Collective, but does not wait. Throws InvalidArgumentError unless timeout > 0.
   explicit RankZeroSection(Duration timeout, const ProcessSet& process_set = {});
   // finish(), unless the section has ended. An exception that leaves the block on the first rank
   // reaches the others as AbortedError, but without its text (use rank_zero_section() or fail());
@@ -34,7 +34,7 @@ class RankZeroSection {
   // True on the rank that does the work.
   bool mine() const { return mine_; }
 
-  // First rank: lets the others go on, and returns when all of them are here. Others: waits for
+  // First rank: lets the others go on, and returns when all of them have come. Others: waits for
   // that. Throws AbortedError with the first rank's error when it failed there, StalledError when
   // it has not ended `timeout` after the section began here. Does nothing when the section has
   // ended.

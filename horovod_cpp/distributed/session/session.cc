@@ -31,7 +31,7 @@ struct Session {
   std::mutex entry;  // one init() at a time
   std::atomic<std::thread::id> in_init;
 
-  std::mutex mutex;  // guards what follows; nobody waits for other ranks while holding it
+  std::mutex mutex;  // guards what follows; never held while waiting for other ranks
   std::optional<CoreBinding> binding;  // as long as the world
   Config config;                       // of the world, or of the last one
   // Given to every world.

@@ -56,7 +56,7 @@ class Dropout : public Module {
 // int64 indices of any shape -> [..., embedding_dim]: a row of weight [num_embeddings,
 // embedding_dim] for each. The weight starts normal; the row padding_idx (negative: from the end)
 // starts at zero and gets no gradient. With `sparse` the weight's gradient keeps only the rows that
-// were read, until somebody asks for all of it (autograd/row_gradient.h).
+// were read, until all of it is asked for (autograd/row_gradient.h).
 class Embedding : public Module {
  public:
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim,

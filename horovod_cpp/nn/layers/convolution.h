@@ -7,7 +7,7 @@
 namespace hvd::nn {
 
 // What the convolutions share: their parameters start as PyTorch's (init::layer_default_), and
-// their constructors throw InvalidArgumentError naming the argument that makes no sense.
+// their constructors throw InvalidArgumentError naming the invalid argument.
 class Convolution : public Module {
  public:
   std::string extra_repr() const override;

@@ -106,7 +106,7 @@ struct Tile {
 #pragma GCC unroll 4
         for (int v = 0; v < V; ++v) {
           const T* from = right_row + v * kLanes;
-          if (v * kRegister % 64 == 0) {  // once a line
+          if (v * kRegister % 64 == 0) {  // once per line
             __builtin_prefetch(from + kAhead / static_cast<std::int64_t>(sizeof(T)));
           }
           right[v] = *reinterpret_cast<const typename Simd<T>::Loose*>(from);

@@ -208,7 +208,7 @@ TEST_F(FlightRecorderFiles, AnotherUsersFolderIsNotUsed) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to give a folder away";
   ASSERT_EQ(mkdir(folder.file("base").c_str(), 0755), 0);
   ASSERT_EQ(chown(folder.file("base").c_str(), 1, 1), 0);
-  EXPECT_THAT(warning_of(*recorder_of(0, "job")), HasSubstr("belongs to somebody else"));
+  EXPECT_THAT(warning_of(*recorder_of(0, "job")), HasSubstr("belongs to another user"));
   EXPECT_TRUE(in("base").empty());
 }
 

@@ -128,7 +128,7 @@ TEST(Summary, OfAnotherRankIsAboutThatRank) {
   EXPECT_THAT(summary_text(snapshot), HasSubstr("slowest  known on rank 0\n"));
   snapshot = {};
   snapshot.ranks.resize(1);
-  EXPECT_THAT(summary_text(snapshot), HasSubstr("slowest  one rank waits for nobody\n"));
+  EXPECT_THAT(summary_text(snapshot), HasSubstr("slowest  one rank waits for no other\n"));
 }
 
 TEST(Metrics, RanksHaveAnAgeThatBeginsAnewWithEachReport) {

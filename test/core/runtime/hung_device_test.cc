@@ -1,4 +1,4 @@
-// What becomes of a device that does not finish what it was given.
+// What becomes of a device that does not finish its work.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

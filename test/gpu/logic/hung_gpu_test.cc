@@ -1,4 +1,4 @@
-// A job whose GPU does not finish what it was given.
+// A job whose GPU does not finish its work.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

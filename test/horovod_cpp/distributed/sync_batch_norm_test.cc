@@ -152,7 +152,7 @@ TEST(SyncBatchNorm, RefusesOnAllRanksOneValueAChannelInTheJoinedBatch) {
     EXPECT_THAT(message_of<InvalidArgumentError>([&] {
                   layer(Tensor::ones({rows, 2, 1, 1}));
                 }),
-                testing::HasSubstr("fewer than two values a channel"));
+                testing::HasSubstr("fewer than two values per channel"));
     EXPECT_THAT(message_of<InvalidArgumentError>([&] {
                   layer(Tensor::ones({2, 3}));
                 }),

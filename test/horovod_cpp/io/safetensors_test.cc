@@ -185,7 +185,7 @@ TEST(Safetensors, RefusesToWriteWhatTheFormatDoesNotHave) {
   const auto error = [&](const NamedTensors& tensors, const Metadata& metadata = {}) {
     return message_of<InvalidArgumentError>([&] { save(folder.file("a"), tensors, metadata); });
   };
-  EXPECT_THAT(error({{"x", one}, {"x", one}}), HasSubstr("a: the name 'x' is there twice"));
+  EXPECT_THAT(error({{"x", one}, {"x", one}}), HasSubstr("a: the name 'x' appears twice"));
   EXPECT_THAT(error({{"__metadata__", one}}), HasSubstr("reserved"));
   EXPECT_THAT(error({{"x", Tensor()}}), HasSubstr("'x' is undefined"));
   EXPECT_THAT(error({{"\xff", one}}), HasSubstr("not UTF-8"));
@@ -238,7 +238,7 @@ TEST(LoadSafetensors, RefusesNamesThatAreThereTwice) {
   EXPECT_THAT(error_of(file_of("{" + entry("a", "U8", "[1]", "[0,1]") + "," +
                                    entry("a", "U8", "[1]", "[1,2]") + "}",
                                "12")),
-              HasSubstr("the name 'a' is there twice"));
+              HasSubstr("the name 'a' appears twice"));
   EXPECT_THAT(error_of(file_of(R"({"a":{"dtype":"U8","dtype":"U8"}})", "")),
               HasSubstr("'a' has the key 'dtype' twice"));
   EXPECT_THAT(error_of(file_of(R"({"__metadata__":{"k":"1","k":"2"}})", "")),

@@ -103,7 +103,7 @@ TEST(Module, NamesAllThatDoesNotFitAndStaysAsItWas) {
   EXPECT_EQ(error({{"bias", bias}, {"weight", Tensor::zeros({2, 3})}}),
             "load_state_dict: 'weight' has shape [2, 3], expected [3, 2]");
   EXPECT_THAT(error({{"weight", weight}, {"bias", bias}, {"bias", bias}}),
-              HasSubstr("'bias' is there twice"));
+              HasSubstr("'bias' appears twice"));
   EXPECT_THAT(error({{"weight", weight}, {"bias", Tensor()}}), HasSubstr("'bias' is missing"));
 }
 

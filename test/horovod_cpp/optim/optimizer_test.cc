@@ -273,7 +273,7 @@ TEST(OptimizerState, RefusesWhatDoesNotFitAndStaysAsItWas) {
   EXPECT_THAT(error(without("group.0.param.0.steps")), HasSubstr("is unexpected"));
   EXPECT_THAT(error([](NamedTensors& s) { s.emplace_back("group.1.lr", Tensor::scalar(1)); }),
               HasSubstr("'group.1.lr' is unexpected"));
-  EXPECT_THAT(error([](NamedTensors& s) { s.push_back(s.back()); }), HasSubstr("is there twice"));
+  EXPECT_THAT(error([](NamedTensors& s) { s.push_back(s.back()); }), HasSubstr("appears twice"));
   EXPECT_THAT(error(with("group.0.param.0.exp_avg", Tensor::zeros({3}))),
               HasSubstr("is float32 [3]: expected float32 [2]"));
   EXPECT_THAT(error(with("group.0.lr", Tensor::scalar(1))),

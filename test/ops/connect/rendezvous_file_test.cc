@@ -93,8 +93,8 @@ TEST(RendezvousFile, WhoAnswersWhereADeadJobWasEndsNoRank) {
       const auto refusal = first_good_within(
           kSoon,
           [&](Duration limit) { return status_of([&] { other->all_gather("x", in(limit)); }); },
-          [](const Status& each) { return each.message().find("sent away") != std::string::npos; });
-      EXPECT_THAT(refusal.message(), HasSubstr("somebody was sent away"));
+          [](const Status& each) { return each.message().find("away") != std::string::npos; });
+      EXPECT_THAT(refusal.message(), HasSubstr("a peer was turned away"));
     }
     const auto others = attend({point, rank, 2, ""}, in(kPlenty));
     EXPECT_EQ(others->all_gather("x", in(kPlenty)).size(), 2u);

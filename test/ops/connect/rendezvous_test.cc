@@ -262,7 +262,7 @@ TEST_P(RendezvousWithoutAKey, RanksThatDoNotFitAreWarnedOfOnce) {
     EXPECT_EQ(outcome(meeting(i, 2, "")), Status());
   });
   const std::string said = ::testing::internal::GetCapturedStderr();
-  const std::string warning = "sent away what does not fit";
+  const std::string warning = "turned away a process";
   EXPECT_THAT(said, HasSubstr(warning));
   EXPECT_EQ(said.find(warning), said.rfind(warning)) << said;
 }
@@ -479,7 +479,7 @@ TEST(RendezvousServer, TheDeadlineTellsOfARankWithAnotherKey) {
         [&](const Status&) { return gone.load(); });
     EXPECT_EQ(status.code(), StatusCode::kStalled);
     EXPECT_THAT(status.message(),
-                AllOf(HasSubstr("rank(s) 1"), HasSubstr("who said that it was rank 1 left"),
+                AllOf(HasSubstr("rank(s) 1"), HasSubstr("a peer that said it was rank 1 left"),
                       HasSubstr("HVD_RENDEZVOUS_KEY")));
   });
 }

@@ -4,15 +4,15 @@
 
     torch.distributed.init_process_group("horovod_cpp")
 
-It takes tensors of the CPU and, in a job with HVD_GPU_OPERATIONS, of the rank's GPU, and every way
+It takes tensors on the CPU and, in a job with HVD_GPU_OPERATIONS, on the rank's GPU, and every way
 in which PyTorch's ranks find each other: env:// (torchrun), file:// and tcp://. With
 init_method="hvd://" they are the ranks that hvd.init() finds, however they were started: by
 hvdrun, mpirun, srun or torchrun. An engine that hvd.init() began before is used, and outlives
 destroy_process_group().
 
 All collectives are there, with ``async_op`` and in groups of some ranks, and transfers beside
-them. What the engine finds wrong comes out of wait() in the classes of hvd. Not there: recv from
-any rank, BXOR but in all_reduce, monitored_barrier.
+them. wait() raises the engine's errors, in the classes of hvd. Not there: recv from any rank,
+BXOR except in all_reduce, monitored_barrier.
 """
 
 import weakref as _weakref
@@ -37,7 +37,7 @@ def _create(options: _Any, _backend_options: object) -> ProcessGroup:
         return ProcessGroup(session, group, name, rank, options.timeout)
     session, group = _session.begin(options.store, rank, options.group_size, options.timeout)
     default = ProcessGroup(session, group, name, rank, options.timeout)
-    # PyTorch 1.13 tells nobody of destroy_process_group(), but drops what it destroys.
+    # PyTorch 1.13 does not report destroy_process_group(), but drops what it destroys.
     _weakref.finalize(default, session.close).atexit = False
     return default
 

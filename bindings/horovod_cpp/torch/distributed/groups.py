@@ -1,7 +1,7 @@
 """Process groups of some of the ranks, as the engine's process sets.
 
-PyTorch tells of a new group only those that are in it, but the engine makes a process set with all
-ranks. So every rank has a thread that is told: whoever is in a group asks rank 0, which tells all,
+PyTorch tells only the members of a new group about it, but the engine makes a process set with all
+ranks. So every rank has a thread that is told: a member of the group asks rank 0, which tells all,
 in one order.
 """
 
@@ -97,7 +97,7 @@ class Groups:
 
         Raises:
             InvalidArgumentError: ranks that the engine refuses; another rank named other ones.
-            StalledError: not all ranks of the job heard of it within ``timeout`` seconds.
+            StalledError: not all ranks of the job learned of it within ``timeout`` seconds.
             UnsupportedError: the ranks are not in ascending order.
         """
         what = f"process group '{name}' of ranks {ranks}"

@@ -1,6 +1,6 @@
 """The collectives of torch.distributed, by the engine's.
 
-Tensors are dense, of the CPU or the rank's GPU, and of any dtype that the engine has; those that
+Tensors are dense, on the CPU or the rank's GPU, and of any dtype that the engine has; those that
 are written need not be contiguous. Roots, sources and destinations are places in the group, as
 PyTorch hands them over. Each method submits and returns a Work; the ranks of a group make their
 calls in one order.
@@ -42,7 +42,7 @@ _OPS = [(c10d.ReduceOp.SUM, _native.Sum), (c10d.ReduceOp.AVG, _native.Average),
         (c10d.ReduceOp.BOR, _native.BitOr)]
 
 # Names are used again, so that the engine knows a loop's calls by short numbers after its first
-# rounds. Many numbers of calls a round divide this. They are the same for calls of all kinds (/).
+# rounds. Many numbers of calls per round divide this. They are the same for calls of all kinds (/).
 _NAMES = 240
 _MOST_TAGS = 1 << 16  # of one group; above them in the engine's tag is the number of the group
 
@@ -107,7 +107,7 @@ def _check_numel(tensor: torch.Tensor, numel: int, what: str) -> None:
 
 
 def _check_output(output: torch.Tensor, numel: int, what: str) -> None:
-    """Something of so many elements that can be overwritten."""
+    """A tensor of this many elements that can be overwritten."""
     memory.check_output(output)
     _check_numel(output, numel, what)
 
@@ -384,7 +384,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
     # -- transfers
 
     def send(self, tensors: Sequence[torch.Tensor], destination: int, tag: int) -> Work:
-        """To one rank, whose recv() has the same tag; beside everything else."""
+        """To one rank, whose recv() has the same tag; independent of everything else."""
         call = _native.isend(memory.source(_only(tensors, "send")), self._rank_at(destination),
                              _tag(self._group, tag))
         return Work(call, lambda _: list(tensors), self._describe(f"send to rank {destination}"),
@@ -411,7 +411,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         return self._group.ranks[place]
 
     def _describe(self, what: str) -> Callable[[], str]:
-        """Of a call, which few ever ask for; without the group, so that no Work keeps it."""
+        """Of a call, which is rarely asked for; without the group, so that no Work keeps it."""
         rank, ranks = self.rank(), self._group.ranks
         return lambda: f"{what} by rank {rank} of the process group of ranks {ranks}"
 

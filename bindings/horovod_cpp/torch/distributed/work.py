@@ -25,10 +25,10 @@ class Work(c10d.Work):  # type: ignore[misc]
         """
         Args:
             call: the engine's handle.
-            finish: makes of what the call gave the list of tensors that this Work gives.
-            describe: gives the call in words, for messages.
+            finish: turns what the call returned into the list of tensors that this Work returns.
+            describe: returns a description of the call, for messages.
             limit: seconds that wait() waits unless it is told otherwise.
-            finisher: who completes get_future(); None: there is no future.
+            finisher: completes get_future(); None: there is no future.
         """
         super().__init__()
         self._call = call

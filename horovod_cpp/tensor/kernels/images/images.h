@@ -23,7 +23,7 @@ struct Moments {
 Moments channel_moments(const Tensor& input);
 
 // running = (1 - momentum) * running + momentum * now, where `now` are the moments of `count`
-// values a channel; the variance is unbiased.
+// values per channel; the variance is unbiased.
 void move_running(const Tensor& running_mean, const Tensor& running_var, const Moments& now,
                   double count, double momentum);
 
@@ -45,7 +45,7 @@ BatchNormGradients batch_norm_grad(const Tensor& grad, const Tensor& input, cons
 // the input's distance from the mean. Zeros for an input without rows.
 Tensor batch_norm_sums(const Tensor& grad, const Tensor& input, const Moments& moments);
 
-// The input's gradient, where `sums` are those of all `count` values a channel that the moments
+// The input's gradient, where `sums` are those of all `count` values per channel that the moments
 // came from.
 Tensor batch_norm_input_grad(const Tensor& grad, const Tensor& input, const Moments& moments,
                              const Tensor& weight, double eps, const Tensor& sums, double count);

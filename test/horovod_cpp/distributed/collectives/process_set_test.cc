@@ -107,7 +107,7 @@ TEST(ProcessSet, BadDefinitionsAreRefused) {
       return message_of<InvalidArgumentError>([&] { world->add_process_set(ranks); });
     };
     EXPECT_THAT(complaint({}), HasSubstr("at least one rank"));
-    EXPECT_THAT(complaint({1, 1}), HasSubstr("rank 1 is there twice"));
+    EXPECT_THAT(complaint({1, 1}), HasSubstr("rank 1 appears twice"));
     EXPECT_THAT(complaint({0, 2}), HasSubstr("rank 2 is not in this job of 2"));
     EXPECT_THAT(complaint({-1}), HasSubstr("rank -1"));
     EXPECT_THROW(world->process_set(9), InvalidArgumentError);

@@ -143,7 +143,7 @@ TEST(Reductions, MistakesOfOneRankAreThrownAtTheCallWithTheValues) {
           allreduce(a,
                     {.op = ReduceOp::kMax, .compression = Compression::fp16(), .process_set = all});
         }),
-        HasSubstr("compression fp16 goes with Average and Sum, not with Max"));
+        HasSubstr("compression fp16 works with Average and Sum, not with Max"));
   });
 }
 

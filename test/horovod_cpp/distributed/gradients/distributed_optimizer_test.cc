@@ -150,7 +150,7 @@ TEST(DistributedOptimizer, RefusesBadArguments) {
                   HasSubstr("must be between 1e-30 and 1e30"));
     }
     EXPECT_THAT(complaint({.op = ReduceOp::kSum, .gradient_predivide_factor = 2}),
-                HasSubstr("goes with Average, not with Sum"));
+                HasSubstr("works with Average, not with Sum"));
     EXPECT_THAT(complaint({.op = ReduceOp::kAdasum, .compression = Compression::fp16()}),
                 HasSubstr("compression fp16"));
     EXPECT_THAT(complaint({.op = ReduceOp::kAdasum, .num_groups = 2}), HasSubstr("Adasum"));

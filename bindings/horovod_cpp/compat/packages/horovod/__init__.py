@@ -1,4 +1,4 @@
-"""Horovod's names for horovod_cpp; horovod_cpp.compat tells how to use them."""
+"""Horovod's names for horovod_cpp; horovod_cpp.compat says how to use them."""
 
 import sys as _sys
 from collections.abc import Callable as _Callable
@@ -20,7 +20,7 @@ def run(func: _Callable[..., _Any], args: tuple[_Any, ...] = (), kwargs: dict[st
 
 
 class _Missing:
-    """The last finder: what no other one found."""
+    """The last finder: for what no other one found."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

@@ -1,4 +1,4 @@
-"""horovod.common.util: what scripts ask of it."""
+"""horovod.common.util: what scripts use of it."""
 
 import collections.abc
 import contextlib

@@ -15,7 +15,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A submission as an observer sees it; valid during the call.
 struct SubmissionInfo {
@@ -101,4 +101,4 @@ class Observer {
 // behind them, which hear of this rank alone.
 using ObserverList = std::vector<std::shared_ptr<Observer>>;
 
-}  // namespace hvd
+}  // namespace hvd::engine

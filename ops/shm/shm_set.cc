@@ -5,7 +5,7 @@
 #include <deque>
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kPadding = 4096;  // bytes at a time
@@ -241,4 +241,4 @@ void ShmSet::abort() noexcept {
   segment().ring(segment().rank());
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

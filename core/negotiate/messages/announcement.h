@@ -9,7 +9,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 using SlotNumber = std::uint32_t;
 
@@ -100,4 +100,4 @@ void serialize(Io& io, Fields<Io, Joining>& joining);
 template <typename Io>
 void serialize(Io& io, Fields<Io, Announcement>& announcement);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "test/support/attempts.h"
 #include "test/support/control_plane_contract.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -389,4 +389,4 @@ TEST(TcpListeners, AnAddressThatLeadsNowhereDoesNotHideTheNextOne) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -82,8 +82,9 @@ AgentAddress find_hvdrun(const AgentWords& words, const Environment& environment
     return parse_agent_address(given ? *given : read_address(call));
   }
   AgentAddress to = parse_agent_address(read_key_file(words.key_file, false) + " " + words.driver);
-  for (const TcpAddress& each : std::exchange(to.endpoints, {})) {
-    for (const std::string& host : resolve(each.host)) to.endpoints.push_back({host, each.port});
+  for (const engine::TcpAddress& each : std::exchange(to.endpoints, {})) {
+    for (const std::string& host : engine::resolve(each.host))
+      to.endpoints.push_back({host, each.port});
   }
   return to;
 }
@@ -111,10 +112,10 @@ class Agent {
   UniqueFd lifeline_;  // ends when mpirun ended the process it started
   UniqueFd signals_;
   Connection hvdrun_;
-  std::array<TcpListener, 2> ports_;       // for MASTER_PORT and the ranks' meeting
-  std::list<Program> programs_;            // after hvdrun_, which they use
-  TimePoint leave_at_ = TimePoint::max();  // without programs: after a stop
-  bool was_heard_ = true;                  // hvdrun was there until all was said
+  std::array<engine::TcpListener, 2> ports_;  // for MASTER_PORT and the ranks' meeting
+  std::list<Program> programs_;               // after hvdrun_, which they use
+  TimePoint leave_at_ = TimePoint::max();     // without programs: after a stop
+  bool was_heard_ = true;                     // hvdrun was there until all was said
 };
 
 Agent::Agent(const AgentWords& words, Environment environment, UniqueFd lifeline)
@@ -126,11 +127,11 @@ Agent::Agent(const AgentWords& words, Environment environment, UniqueFd lifeline
   // held until programs start. These bind them seconds later: jobs that start together on one host,
   // with one HVD_PORT_RANGE, begin to look in different places.
   std::random_device draw;
-  for (TcpListener& port : ports_) {
+  for (engine::TcpListener& port : ports_) {
     if (words.number == 0 || words.number == kAnyNumber)
-      port = listen_on("0.0.0.0", port_range(environment_), draw());
+      port = engine::listen_on("0.0.0.0", port_range(environment_), draw());
   }
-  hvdrun_.say(Hello{host_name(), boot_id(), ports_[0].at.port, ports_[1].at.port});
+  hvdrun_.say(Hello{engine::host_name(), engine::boot_id(), ports_[0].at.port, ports_[1].at.port});
 }
 
 Connection Agent::call(const AgentWords& words) {
@@ -173,7 +174,7 @@ void Agent::turn() {
       {signals_.get(), POLLIN, 0}, hvdrun_.wanted(), {lifeline_.get(), POLLIN, 0}};
   const std::size_t fixed = polls.size();
   for (const Program& each : programs_) each.add_polls(polls);
-  poll(polls.data(), polls.size(), milliseconds_until(wakes_at()));
+  poll(polls.data(), polls.size(), engine::milliseconds_until(wakes_at()));
   std::size_t at = fixed;
   for (Program& each : programs_) {
     each.serve(&polls[at]);
@@ -230,7 +231,7 @@ void Agent::start(const Message& message) {
 }
 
 void Agent::signal(const Signal& signal, int rank) {
-  if (rank == kNoRank) return pass_on(signal.number);
+  if (rank == engine::kNoRank) return pass_on(signal.number);
   Program* program = find(rank);
   if (program != nullptr && program->process() == signal.process) program->signal(signal.number);
 }

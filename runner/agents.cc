@@ -156,9 +156,9 @@ std::vector<AgentEvent> Agents::serve(std::span<const pollfd> polls, TimePoint n
 
 void Agents::greet(Peer& peer, const Hello& hello) {
   peer.host = hello.host;
-  peer.same_boot = !hello.boot.empty() && hello.boot == boot_id();
+  peer.same_boot = !hello.boot.empty() && hello.boot == engine::boot_id();
   const auto beyond_loopback = [](const std::string& address) {
-    return is_loopback(address) ? "" : address;
+    return engine::is_loopback(address) ? "" : address;
   };
   facts_[static_cast<std::size_t>(peer.number)] =
       HostFacts{hello.host,

@@ -36,7 +36,7 @@ LaunchContext look_around() {
   LaunchContext context;
   context.mpirun = find_in_path("mpirun", environment("PATH").value_or("/usr/bin:/bin"));
   context.hvdrun = std::filesystem::read_symlink("/proc/self/exe");
-  context.hostname = host_name();
+  context.hostname = engine::host_name();
   std::error_code gone;
   context.folder = std::filesystem::current_path(gone);
   context.cores = usable_cores();
@@ -63,7 +63,8 @@ std::string describe_build() {
   };
   text << "hvdrun (horovod_cpp) " HVD_VERSION "\n\nBuilt with\n"
        << build_table() << "\nUsable here\n";
-  for (const BackendInfo& backend : backends()) add(backend.usable, backend.name, backend.detail);
+  for (const engine::BackendInfo& backend : engine::backends())
+    add(backend.usable, backend.name, backend.detail);
   const std::string mpirun = find_in_path("mpirun", environment("PATH").value_or(""));
   add(!mpirun.empty(), "mpirun",
       mpirun.empty() ? "not in PATH: apt-get install openmpi-bin" : mpirun);
@@ -118,7 +119,7 @@ int run(std::span<const std::string> arguments) {
 
 int main(int argc, char** argv) {
   try {
-    hvd::open_standard_streams();
+    hvd::engine::open_standard_streams();
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     return hvd::runner::run(arguments);
   } catch (const std::exception& error) {

@@ -51,11 +51,11 @@ void share_out_threads(Environment& environment) {
 
 // Where a rank that started with this environment has left its last operations; "" if it has not.
 std::string recording_of(const Environment& environment, int rank) {
-  const std::string job = value_of(environment, kJobVariable).value_or("");
-  if (!is_job_name(job)) return "";
+  const std::string job = value_of(environment, engine::kJobVariable).value_or("");
+  if (!engine::is_job_name(job)) return "";
   const std::string base = value_of(environment, "HVD_FLIGHT_RECORDER_DIR").value_or("");
-  const std::string folder = flight_recorder_base(base) + "/" + job;
-  const std::string file = folder + "/" + flight_recorder_file(rank);
+  const std::string folder = engine::flight_recorder_base(base) + "/" + job;
+  const std::string file = folder + "/" + engine::flight_recorder_file(rank);
   return access(file.c_str(), F_OK) == 0 ? folder : "";
 }
 
@@ -92,8 +92,8 @@ void Program::start(const Start& run) {
   pid_ = child.pid;
   if (child.error == 0) return;
   if (child.in_folder) {
-    hvdrun_.say(Output{Stream::kStderr, "hvdrun: on " + host_name() + " there is no folder '" +
-                                            run.folder + "' to run in\n"},
+    hvdrun_.say(Output{Stream::kStderr, "hvdrun: on " + engine::host_name() +
+                                            " there is no folder '" + run.folder + "' to run in\n"},
                 rank_);
   }
   note_end(EndKind::kNotStarted, child.error);
@@ -194,7 +194,7 @@ void Program::reap() {
   }
   kill(-pid_, SIGKILL);  // what the program left running in its group
   if (const auto mark = value_of(environment_, kMarkVariable)) {
-    kill_marked(std::string(kMarkVariable) + "=" + *mark);  // and anywhere else
+    engine::kill_marked(std::string(kMarkVariable) + "=" + *mark);  // and anywhere else
   }
 }
 

@@ -29,13 +29,13 @@ constexpr Duration kStartersEnd = std::chrono::milliseconds(500);  // once all a
 constexpr std::size_t kMostUnsent = 1 << 16;  // bytes; above it the programs have to wait
 
 // The socket on standard input, which no child of ours gets.
-TcpDescriptor take_standard_input() {
+engine::TcpDescriptor take_standard_input() {
   const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (fd < 0 || dup2(nothing.get(), STDIN_FILENO) < 0) {
     throw InternalError("standard input: ", std::strerror(errno));
   }
-  return TcpDescriptor(fd);
+  return engine::TcpDescriptor(fd);
 }
 
 class Relay : Supervisor {
@@ -135,7 +135,7 @@ void Relay::start(int rank, const Start& asked) {
     ByteReader::malformed("there is no such rank");
   }
   Environment place = places_[static_cast<std::size_t>(rank)];
-  place[kMarkVariable] = random_hex(32);
+  place[kMarkVariable] = engine::random_hex(32);
   for (const std::string& variable : split_joined(asked.environment)) {
     // Where its engines meet is the caller's affair; hvdrun only knows the place of several hosts.
     if (variable.starts_with("HVD_RENDEZVOUS")) place.erase(variable.substr(0, variable.find('=')));

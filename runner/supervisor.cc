@@ -23,7 +23,7 @@ Reception open_reception(const Options& options, const LaunchContext& context,
   const Environment environment = rank_environment(options, context);
   return {listening_addresses(may_be_remote(options, context), chosen_interfaces(environment)),
           port_range(environment),
-          options.manual.key_file.empty() ? random_hex(64)
+          options.manual.key_file.empty() ? engine::random_hex(64)
                                           : read_key_file(options.manual.key_file, true),
           ranks_of_agents(options, context).size(),
           link_timeout(environment),
@@ -52,7 +52,7 @@ Supervisor::Supervisor(const Options& options, const LaunchContext& context)
       reception_(
           open_reception(options, context, [this](int rank) { return agents_.expects(rank); })),
       plan_(make_launch_plan(options, context, to_string(reception_.address()),
-                             "unix:hvdrun-" + random_hex(32))),
+                             "unix:hvdrun-" + engine::random_hex(32))),
       files_(options.output_folder, options.np, agents_.first_rank(),
              static_cast<int>(agents_.ranks())) {}
 
@@ -80,7 +80,7 @@ void Supervisor::turn(std::span<const Watched> others, bool hears_starters, Time
   agents_.add_polls(polls);
   const std::size_t known = polls.size();
   reception_.add_polls(polls);
-  poll(polls.data(), polls.size(), milliseconds_until(std::min(until, next_deadline())));
+  poll(polls.data(), polls.size(), engine::milliseconds_until(std::min(until, next_deadline())));
   const std::span all(polls);
   const TimePoint now = Clock::now();
   for (Reception::Agent& agent : reception_.serve(all.subspan(known), now)) {

@@ -38,7 +38,7 @@ void run_signal_handlers();
 // other ranks end with Ctrl-C. Everything Python is converted before and after.
 class WithoutGil {
   py::gil_scoped_release nogil_;
-  InterruptibleWaits waits_{&run_signal_handlers};
+  engine::InterruptibleWaits waits_{&run_signal_handlers};
 };
 using ReleaseGil = py::call_guard<WithoutGil>;
 template <typename Work>

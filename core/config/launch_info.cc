@@ -137,7 +137,7 @@ std::string place_of(const LaunchInfo& launch) {
 
 void take_place(const LaunchInfo& launch) {
   static std::optional<std::uint32_t> taken;  // by this process or one that forked it: when
-  if (taken) throw_if_forked(*taken);
+  if (taken) engine::throw_if_forked(*taken);
   const std::string mine = std::to_string(getpid());
   const std::string place = place_of(launch);
   const std::string mark = environment(kRankProcessVariable).value_or("");
@@ -151,7 +151,7 @@ void take_place(const LaunchInfo& launch) {
                                "if __name__ == \"__main__\"");
   }
   setenv(kRankProcessVariable, (mine + " " + place).c_str(), 1);
-  taken = fork_generation();
+  taken = engine::fork_generation();
 }
 
 }  // namespace hvd

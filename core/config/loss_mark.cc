@@ -27,7 +27,7 @@ constexpr std::size_t kTokenDigits = 32;
 
 LossMark::LossMark() : file_(memfd_create("hvdrun loss mark", MFD_CLOEXEC)) {
   if (!file_) fail("memfd_create");
-  token_ = random_hex(kTokenDigits);
+  token_ = engine::random_hex(kTokenDigits);
   const std::string content = token_ + '0';
   const ssize_t written = pwrite(file_.get(), content.data(), content.size(), 0);
   if (written != static_cast<ssize_t>(content.size())) fail("write");

@@ -6,7 +6,7 @@
 #include "core/base/bytes.h"
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void Announcer::submit(Ticket ticket, const Request& request) {
   const std::string fault = fault_here(request);
@@ -154,4 +154,4 @@ void Announcer::recount(ProcessSetId set) {
   readiness_.recount(set, log_.applied, outbox_);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/submissions.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What all ranks know alike once they have applied the same entries of the log.
 struct LogState {
@@ -66,4 +66,4 @@ class Announcer {
   Announcement outbox_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

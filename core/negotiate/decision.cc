@@ -2,7 +2,7 @@
 
 #include "core/negotiate/messages/message.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 template <typename Io>
@@ -98,4 +98,4 @@ void serialize(Io& io, Fields<Io, Decision>& decision) {
 template void serialize(ByteWriter& io, const Decision& decision);
 template void serialize(ByteReader& io, Decision& decision);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What is decided by. Rank 0's are the first entry of the log, so they are equal everywhere.
 struct NegotiationSettings {
@@ -89,4 +89,4 @@ struct Decision {
 template <typename Io>
 void serialize(Io& io, Fields<Io, Decision>& decision);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -1,6 +1,6 @@
 #include "core/negotiate/decision_check.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Whether what was submitted so runs when `defined` does: packed, it runs wherever it lies.
@@ -125,4 +125,4 @@ void DecisionCheck::change_sets(const Request& request) {
   changed_sets().remove(set);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

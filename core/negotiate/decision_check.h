@@ -13,7 +13,7 @@
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/submissions.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Whether a decision, as a whole, fits what this rank knows; asked before any of it is applied.
 class DecisionCheck {
@@ -61,4 +61,4 @@ class DecisionCheck {
   std::uint64_t number_ = 0;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/negotiate/fusion_plan.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Names one submission on its own rank; the caller's choice, never sent.
 using Ticket = std::uint64_t;
@@ -87,4 +87,4 @@ struct OutgoingMessage {
   Bytes bytes;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -1,6 +1,6 @@
 #include "core/negotiate/fusion_plan.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Even requests of no bytes share nothing when fusion is off. Arenas are made one by one.
@@ -61,4 +61,4 @@ void FusionPlan::finish() {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

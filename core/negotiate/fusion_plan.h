@@ -8,7 +8,7 @@
 
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Requests with equal keys may share a batch.
 struct FusionKey {
@@ -73,4 +73,4 @@ class FusionPlan {
   std::vector<std::uint32_t> members_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-namespace hvd {
+namespace hvd::engine {
 
 void LogReplica::apply(const Decision& decision) {
   log_.applied = decision.number;
@@ -113,4 +113,4 @@ void LogReplica::apply(const Decision&, const Stop& step) {
   stopped_ = step.why;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -15,7 +15,7 @@
 #include "core/negotiate/message_queue.h"
 #include "core/negotiate/stall_watch.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Applies the log: its steps change what this rank knows, and become effects in their order.
 class LogReplica {
@@ -64,4 +64,4 @@ class LogReplica {
   Spares<std::vector<BatchMember>> spare_members_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "core/negotiate/effects.h"
 #include "core/negotiate/messages/message.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // First in, first out. Keeps its storage, so that a steady flow allocates nothing.
 template <typename T>
@@ -102,4 +102,4 @@ class MessageQueue {
   Spares<Bytes> spares_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 
 #include "core/base/topology.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 ProcessSets::ProcessSets(int world_size) {
   Set& world = sets_.emplace_back();
@@ -93,4 +93,4 @@ std::string describe_set(ProcessSetId set) {
   return set == kWorldSet ? "the world" : "process set " + std::to_string(set);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The process sets and who has joined in them, as the log says: equal on all ranks that have
 // applied the same entries. Set 0 is the world.
@@ -75,4 +75,4 @@ std::string fault_of_set_change(const Request& request, int world_size);
 // "process set 3", "the world".
 std::string describe_set(ProcessSetId set);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "core/negotiate/messages/message.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 void check(const NegotiationSettings& settings) {
@@ -251,4 +251,4 @@ std::optional<TimePoint> RankProtocol::next_deadline() const {
   return sequencer_ ? earlier(stall, sequencer_->next_deadline()) : stall;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -19,7 +19,7 @@
 #include "core/negotiate/stall_watch.h"
 #include "core/negotiate/stopping.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // One rank's side of the negotiation (and rank 0's sequencer). A value machine: events go in,
 // messages and effects come out; it has no thread, no clock and no transport. Not thread-safe.
@@ -108,4 +108,4 @@ class RankProtocol final {
   Decision decision_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace hvd {
+namespace hvd::engine {
 
 ReadinessTracker::ReadinessTracker(const Tree& tree, const ResponseCache& cache,
                                    const ProcessSets& sets)
@@ -236,4 +236,4 @@ Duration ReadinessTracker::held_below(const std::string& name) const {
   return held;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/negotiate/response_cache.h"
 #include "core/negotiate/stall/stall_monitor.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What one node of the tree has heard. Counts announcements by name, whatever form they have (slot
 // or request), until all have announced who are expected to: the ranks at and below this node that
@@ -115,4 +115,4 @@ class ReadinessTracker {
   std::size_t waiting_ = 0;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -1,6 +1,6 @@
 #include "core/negotiate/response_cache.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 SlotNumber SlotAllocator::take() {
   if (free_.empty()) {
@@ -85,4 +85,4 @@ void ResponseCache::erase(SlotNumber slot) {
   slots_[slot] = {};
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "core/negotiate/messages/announcement.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Rank 0's book of slot numbers: which are free, which ran least recently, which may not go.
 class SlotAllocator {
@@ -100,4 +100,4 @@ class ResponseCache {
   SlotNumber last_ = kNone;  // what find_next() found last
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // How far one decision looks ahead for tensors that may share a batch; bounds its work.
@@ -215,4 +215,4 @@ SlotNumber Sequencer::define(Ready& ready, Decision& decision) {
   return slot;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

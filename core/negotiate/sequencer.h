@@ -12,7 +12,7 @@
 #include "core/negotiate/process_sets.h"
 #include "core/negotiate/response_cache.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A batch that the lowest rank of its process set has not finished yet.
 struct RunningBatch {
@@ -90,4 +90,4 @@ class Sequencer {
   std::vector<SlotNumber> once_;  // scratch
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void RankStatuses::asked(TimePoint now) {
   if (questions_.size() == kRemembered) questions_.erase(questions_.begin());
@@ -295,4 +295,4 @@ StallReport StallDiagnosis::of_batch(const std::string& name, ProcessSetId set) 
   return report;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

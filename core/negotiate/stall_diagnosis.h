@@ -14,7 +14,7 @@
 #include "core/negotiate/readiness_tracker.h"
 #include "core/negotiate/stall/stall_monitor.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Rank 0: what it asked all ranks and who has answered.
 class RankStatuses {
@@ -120,4 +120,4 @@ class StallDiagnosis {
   std::optional<TimePoint> root_expected_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 
 #include "core/base/clock.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 Duration longest_of(const std::vector<Waiting>& waits) {
@@ -155,4 +155,4 @@ void StallWatch::warn(Duration held, const StallReport& report, Findings& findin
   findings.reports.push_back(std::move(text));
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/negotiate/stall/stall_monitor.h"
 #include "core/negotiate/stall_diagnosis.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Notices waits of one rank that last too long: names that some have not submitted, of which others
 // than rank 0 tell upwards; on rank 0 batches and joins besides, and what is to be done about all
@@ -86,4 +86,4 @@ class StallWatch {
   TimePoint last_report_at_{};
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

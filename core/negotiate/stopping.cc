@@ -4,7 +4,7 @@
 
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 bool Stopping::leave() {
   return !stopped_ && !std::exchange(leaving_, true);
@@ -40,4 +40,4 @@ void Stopping::lost(Rank rank) {
   if (tree_.rank != 0 && rank == tree_.parent) parent_gone_ = true;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/negotiate/message_queue.h"
 #include "core/negotiate/messages/message.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // How the job ends at one rank: who is told, and whose confirmation is still to come.
 class Stopping {
@@ -44,4 +44,4 @@ class Stopping {
   bool parent_gone_ = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 
 void Submissions::begin(ProcessSetId set) {
   if (set >= pending_in_.size()) pending_in_.resize(set + std::size_t{1});
@@ -145,4 +145,4 @@ RankStatus Submissions::status(const ResponseCache& cache) const {
   return status;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

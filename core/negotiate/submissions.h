@@ -13,7 +13,7 @@
 #include "core/negotiate/messages/request.h"
 #include "core/negotiate/response_cache.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What this rank has submitted and has not run yet. A submission that is what its name's slot says
 // is kept by slot; any other by name, with its request. Joins are kept apart: they have no name.
@@ -102,4 +102,4 @@ class Submissions {
   bool unannounced_ = false;  // some join may be
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -21,7 +21,7 @@
 #include "core/system/files.h"
 #include "core/system/host.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr mode_t kPrivateFolder = 0700;
@@ -286,4 +286,4 @@ void FlightRecorder::dump(const std::string& path) const {
   file.commit(/*to_disk=*/false);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

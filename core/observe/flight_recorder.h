@@ -11,7 +11,7 @@
 #include "core/base/topology.h"
 #include "core/observe/observer.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Where the ranks of one job leave what they know when it failed: <base>/<job>.
 struct RecordFolder {
@@ -103,4 +103,4 @@ class FlightRecorder final : public Observer {
   Status why_ HVD_GUARDED_BY(mutex_);                   // the job ended
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

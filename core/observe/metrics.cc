@@ -9,23 +9,12 @@
 namespace hvd {
 namespace {
 
-// Waits that may wait for collect(); later ones are not compared.
-constexpr std::size_t kWaits = std::size_t{1} << 16;
-
-constexpr std::size_t kWaitBytes = 16;  // as it travels
-
 // In the order in which they travel.
 constexpr std::uint64_t BatchTotals::*kCounts[] = {&BatchTotals::batches, &BatchTotals::tensors,
                                                    &BatchTotals::bytes, &BatchTotals::packed_bytes};
 constexpr Duration BatchTotals::*kTimes[] = {&BatchTotals::negotiate, &BatchTotals::queue,
                                              &BatchTotals::collective, &BatchTotals::pack,
                                              &BatchTotals::unpack};
-
-template <typename Io>
-void serialize(Io& io, Fields<Io, BatchTotals>& totals) {
-  for (const auto count : kCounts) io.number(totals.*count);
-  for (const auto time : kTimes) io.duration(totals.*time);
-}
 
 }  // namespace
 
@@ -50,6 +39,24 @@ void Histogram::add(double value) {
   ++counts[bucket];
   sum += value;
 }
+
+}  // namespace hvd
+
+namespace hvd::engine {
+namespace {
+
+// Waits that may wait for collect(); later ones are not compared.
+constexpr std::size_t kWaits = std::size_t{1} << 16;
+
+constexpr std::size_t kWaitBytes = 16;  // as it travels
+
+template <typename Io>
+void serialize(Io& io, Fields<Io, BatchTotals>& totals) {
+  for (const auto count : kCounts) io.number(totals.*count);
+  for (const auto time : kTimes) io.duration(totals.*time);
+}
+
+}  // namespace
 
 void Stragglers::add(Rank rank, std::uint64_t batch, Duration wait) {
   const auto [it, is_new] = pending_.try_emplace(batch);
@@ -195,4 +202,4 @@ void Metrics::receive(const Observation& observation) {
   for (const Wait& wait : waits) stragglers_.add(observation.from, wait.batch, wait.wait);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "core/observe/metrics_snapshot.h"
 #include "core/observe/observer.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Finds the ranks that the others wait for. A rank that waited least for a batch came last: its
 // lateness is the longest wait of any rank less its own. Waits are durations, so clocks need not
@@ -75,4 +75,4 @@ class Metrics final : public Observer {
   Stragglers stragglers_ HVD_GUARDED_BY(mutex_);               // rank 0's
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

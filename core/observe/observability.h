@@ -8,7 +8,7 @@
 #include "core/observe/observer.h"
 #include "core/observe/timeline.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 struct ObservabilityOptions {
   TimelineOptions timeline = {};
@@ -30,4 +30,4 @@ struct Observability {
   const std::shared_ptr<FlightRecorder> recorder;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

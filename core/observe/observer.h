@@ -16,7 +16,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A submission as an observer sees it; valid during the call.
 struct SubmissionInfo {
@@ -102,4 +102,4 @@ class Observer {
 // behind them, which hear of this rank alone.
 using ObserverList = std::vector<std::shared_ptr<Observer>>;
 
-}  // namespace hvd
+}  // namespace hvd::engine

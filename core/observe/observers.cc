@@ -7,7 +7,7 @@
 #include "core/base/deadlines.h"
 #include "core/negotiate/messages/message.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::microseconds;
@@ -227,4 +227,4 @@ Bytes Observers::begin(Note note) const {
   return message;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "core/negotiate/effects.h"
 #include "core/observe/observer.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // All observers of one Runtime, and what those of different ranks say to each other. An event costs
 // a branch where there are none. Each rank sends what its observers collected to rank 0 now and
@@ -90,4 +90,4 @@ class Observers {
   std::deque<OutgoingMessage> outbox_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

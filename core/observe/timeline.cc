@@ -20,7 +20,7 @@
 #include "core/system/engine_thread.h"
 #include "core/system/files.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Of blocks that wait for the writing thread.
@@ -352,4 +352,4 @@ void Timeline::receive(const Observation& observation) {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "core/observe/observer.h"
 #include "core/observe/timeline_tracks.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 struct TimelineOptions {
   // The trace stops here, saying so; it keeps its beginning.
@@ -71,4 +71,4 @@ class Timeline final : public Observer {
   std::shared_ptr<TimelineWriter> writer_ HVD_GUARDED_BY(mutex_);
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

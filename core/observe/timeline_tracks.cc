@@ -5,7 +5,7 @@
 
 #include "core/observe/json_string.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -356,4 +356,4 @@ void TimelineTracks::span(const std::string& name, const Track& track, Nanosecon
              in_braces(args));
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

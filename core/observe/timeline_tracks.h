@@ -15,7 +15,7 @@
 #include "core/base/topology.h"
 #include "core/observe/observer.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Keeps what happens on one rank, by its own clock, in the form in which it travels to rank 0,
 // while it is switched on. Thread-safe: one thread records, another may take.
@@ -116,4 +116,4 @@ class TimelineTracks {
   std::vector<std::size_t> free_lanes_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

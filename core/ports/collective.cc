@@ -4,7 +4,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 class Finished final : public Operation {
@@ -24,4 +24,4 @@ std::unique_ptr<Operation> Collective::make_arena(std::uint64_t, std::size_t, Ar
   return std::make_unique<Finished>();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/base/topology.h"
 #include "core/ports/fence.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Where a tensor begins in an arena: agreed, and equal on all ranks.
 struct SlicePlace {
@@ -186,4 +186,4 @@ class Collective {
   virtual void abort() noexcept = 0;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

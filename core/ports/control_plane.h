@@ -11,7 +11,7 @@
 #include "core/ports/doorbell.h"
 #include "core/ports/rendezvous.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A control message that arrived.
 struct Message {
@@ -70,4 +70,4 @@ class LostRankError : public PeerLostError {
   Rank rank_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

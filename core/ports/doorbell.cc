@@ -7,7 +7,7 @@
 #include <climits>
 #include <ctime>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::uint32_t kSleepers =
@@ -48,4 +48,4 @@ void Doorbell::sleep(std::uint32_t seen, TimePoint deadline, Listener who) noexc
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 
 #include "core/base/clock.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The state of a doorbell: may lie in memory that several processes share.
 struct DoorbellState {
@@ -43,4 +43,4 @@ class Doorbell {
   DoorbellState* state_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

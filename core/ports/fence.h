@@ -2,7 +2,7 @@
 
 #include <memory>
 
-namespace hvd {
+namespace hvd::engine {
 
 // A point in a device's work queue. The default one is reached: host memory needs no waiting.
 class Fence {
@@ -32,4 +32,4 @@ class Fence {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

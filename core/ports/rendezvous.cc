@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace hvd {
+namespace hvd::engine {
 
 Placement place(Rank rank, std::span<const std::string> identities,
                 std::span<const std::string> names) {
@@ -102,4 +102,4 @@ Status interrupted_meeting() {
   return {StatusCode::kAborted, "rank 0 was interrupted while it waited for the other ranks"};
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "core/base/topology.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Which rank is where: the same on every rank except `rank`.
 struct Placement {
@@ -71,4 +71,4 @@ Status missing_answer();
 // What rank 0 answers when its program ended the wait (InterruptibleWaits).
 Status interrupted_meeting();
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "core/negotiate/fusion_plan.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 Arena::Arena(ArenaNumber number, ProcessSetId set, Lease memory)
     : number_(number), set_(set), memory_(std::move(memory)) {}
@@ -81,4 +81,4 @@ bool ArenaRegistry::contains(const Entry& entry, const Part& part) {
   return static_cast<std::size_t>(first - entry.begin) % size_of(view.dtype) == 0;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Communication memory of one size on every rank of a process set, of the host or of a device.
 // Tensors that lie in it at the same place on all ranks are reduced there, without being packed;
@@ -90,4 +90,4 @@ class ArenaRegistry {
   std::vector<Entry> entries_ HVD_GUARDED_BY(mutex_);
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

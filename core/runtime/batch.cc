@@ -11,7 +11,7 @@
 #include "core/base/reduction.h"
 #include "core/negotiate/fusion_plan.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using Kind = CollectiveKind;
@@ -382,4 +382,4 @@ InFlightPtr identity_contribution(const Request& request, const SetMembers& set,
   return entry;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/runtime/process_set.h"
 #include "core/runtime/tensor_table.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Communication memory that is reused once nothing holds it any more. For one thread.
 class ScratchMemory {
@@ -112,4 +112,4 @@ class Batch final : public Recycled<Batch> {
   std::unique_ptr<Operation> operation_;  // last: what it reads and writes outlives it
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

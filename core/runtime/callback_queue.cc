@@ -12,7 +12,7 @@
 #include "core/config/log.h"
 #include "core/system/engine_thread.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 struct CallbackQueue::Shared {
   using Callback = std::function<void()>;
@@ -86,4 +86,4 @@ void CallbackQueue::push(std::function<void()> callback) {
   shared->changed.notify_all();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-namespace hvd {
+namespace hvd::engine {
 
 // Calls functions in the order of push(), on a thread of its own that starts with the first one.
 // Each is called exactly once, also those that are left when the queue is destroyed.
@@ -24,4 +24,4 @@ class CallbackQueue {
   const std::shared_ptr<Shared> shared_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

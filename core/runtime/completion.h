@@ -17,7 +17,7 @@
 #include "core/runtime/wake/waiting.h"
 #include "core/system/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Where the engine writes the end of a submission. A doorbell and no mutex: ending one that no
 // thread waits for costs no system call. Thread-safe.
@@ -99,4 +99,4 @@ class Completion {
   Parts parts_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/system/engine_thread.h"
 #include "core/system/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 struct CompletionThread::Shared {
   struct Waiting {
@@ -155,4 +155,4 @@ bool CompletionThread::drain(Duration limit) {
   return shared_->wait_for(limit, &Shared::is_idle);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

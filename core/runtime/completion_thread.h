@@ -12,7 +12,7 @@
 #include "core/ports/fence.h"
 #include "core/runtime/batch.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Waits for the fences of asynchronous devices so that the coordinator never does. The thread
 // starts with the first batch: a host-only Runtime has none.
@@ -49,4 +49,4 @@ class CompletionThread {
   std::thread thread_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/negotiate/messages/message.h"
 #include "core/system/core_binding.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 NegotiationSettings settings_from(const Config& config, int size) {
@@ -374,4 +374,4 @@ void Coordinator::set_deferred_wake(bool idle) noexcept {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -22,7 +22,7 @@
 #include "core/runtime/wake/waiting.h"
 #include "core/tune/tuner.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The loop of one rank: submissions and control messages into the protocol, its effects into the
 // executor, its messages into the control plane. Sleeps on the control plane's doorbell, which all
@@ -93,4 +93,4 @@ class Coordinator final : public CallerRunLoop {
   bool warned_of_observation_ = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

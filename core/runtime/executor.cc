@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "core/config/log.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Perhaps no thread waits for it any more: whatever is called next throws this.
@@ -313,4 +313,4 @@ void Executor::let_go(BatchPtr batch) noexcept {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

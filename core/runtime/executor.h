@@ -20,7 +20,7 @@
 #include "core/runtime/retired_resources.h"
 #include "core/runtime/tensor_table.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Runs the batches of the log: starts their operations in log order, keeps several running, polls
 // them, and ends the handles. Host batches of different process sets do not wait for each other.
@@ -113,4 +113,4 @@ class Executor {
   CompletionThread completion_;  // last: its thread uses the table
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 #include "core/runtime/wake/waiting.h"
 #include "core/system/interruptible_waits.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr int kLooksPerClockRead = 32;
@@ -177,4 +177,4 @@ const Outcome& Handle::wait_enqueued(Fence& past) const {
   return completion_ == nullptr ? nothing() : completion_->wait_enqueued(past);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

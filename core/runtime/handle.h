@@ -9,7 +9,7 @@
 #include "core/base/tensor_view.h"
 #include "core/ports/fence.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What became of one tensor, besides what was written to the caller's output.
 struct Result {
@@ -67,4 +67,4 @@ class Handle {
   std::shared_ptr<Completion> completion_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

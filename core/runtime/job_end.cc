@@ -6,7 +6,7 @@
 #include "core/config/log.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // What ends the job on all ranks is never one user's mistake.
@@ -184,4 +184,4 @@ void JobEnd::stop(const Status& why, bool orderly) {
   phase_deadline_ = Clock::now() + (orderly ? kGoodbyeLimit : kErrorGoodbyeLimit);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "core/negotiate/stall/unfinished.h"
 #include "core/runtime/rank_parts.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // How the job ends at one rank: in order, or with an error that all ranks learn. Used by the thread
 // that runs the loop, except what is marked "any thread".
@@ -72,4 +72,4 @@ class JobEnd {
   std::atomic<bool> in_error_{false};
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 bool LogEffects::apply() {
   bool moved = false;
@@ -72,4 +72,4 @@ void LogEffects::apply(const Stopped& effect) {
   end_.stopped(effect);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 #include "core/runtime/job_end.h"
 #include "core/runtime/rank_parts.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Does what the log tells this rank to do.
 class LogEffects {
@@ -31,4 +31,4 @@ class LogEffects {
   JobEnd& end_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

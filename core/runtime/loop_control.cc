@@ -4,7 +4,7 @@
 
 #include "core/system/interruptible_waits.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void LoopControl::post(std::function<void()> command) {
   {
@@ -51,4 +51,4 @@ bool LoopControl::wait_for_end(Duration limit, bool interruptible) noexcept {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "core/base/thread_annotations.h"
 #include "core/ports/doorbell.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Between a coordinator's loop and other threads: commands for its next turn, that this rank
 // leaves, and how far the loop is. Thread-safe.
@@ -46,4 +46,4 @@ class LoopControl {
   Doorbell end_bell_{end_state_};
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

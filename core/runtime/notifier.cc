@@ -7,7 +7,7 @@
 #include "core/base/thread_annotations.h"
 #include "core/config/log.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 struct Notifier::Shared {
   explicit Shared(Doorbell& doorbell) : bell(&doorbell) {}
@@ -87,4 +87,4 @@ void Notifier::report(const std::string& text) {
   });
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/ports/doorbell.h"
 #include "core/runtime/callback_queue.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Calls user code for the coordinator, which must never wait for it: it may want a lock that the
 // program holds while it waits for the coordinator. Its queue is another one than that of
@@ -43,4 +43,4 @@ class Notifier {
   CallbackQueue calls_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 bool SetMembers::has(Rank rank) const {
   return std::binary_search(ranks.begin(), ranks.end(), rank);
@@ -58,4 +58,4 @@ void SetRegistry::remove(ProcessSetId id) {
   count_ = sets_.size();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Some ranks of the world, numbered 0, 1, ... among themselves in ascending order.
 struct SetMembers {
@@ -49,4 +49,4 @@ class SetRegistry {
   std::atomic<std::size_t> count_{0};  // sets_.size(), which the coordinator asks in every call
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 
 #include "core/config/log.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Devices belong to threads: CUDA has a current one in each.
@@ -83,4 +83,4 @@ void RankParts::warn(const std::string& text) {
   notifier.report(text);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

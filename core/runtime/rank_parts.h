@@ -21,7 +21,7 @@
 #include "core/runtime/transfers.h"
 #include "core/runtime/wake/loop_ownership.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What the loop of one rank works on: its ports, what is in flight, and the protocol between them.
 // Used by the thread that runs the loop, except what is marked "any thread".
@@ -61,4 +61,4 @@ struct RankParts {
   Executor executor;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/ports/fence.h"
 #include "core/system/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What a device, or MPI, may still use although no thread waits for its end any more: kept until
 // that is past it; what it is not past at the end of this object stays until the process ends. Used
@@ -44,4 +44,4 @@ class RetiredResources {
   std::vector<Kept> kept_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "core/system/engine_thread.h"
 #include "core/system/interruptible_waits.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 UnsupportedError not_served(const std::string& what) {
@@ -176,4 +176,4 @@ bool Runtime::ended_in_error() const {
   return coordinator().end().in_error();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

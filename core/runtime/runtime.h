@@ -24,7 +24,7 @@
 #include "core/runtime/submission.h"
 #include "core/system/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 class Coordinator;
 
@@ -110,4 +110,4 @@ class Runtime {
   std::thread thread_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/negotiate/messages/request.h"
 #include "core/negotiate/process_sets.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using Kind = CollectiveKind;
@@ -288,4 +288,4 @@ std::string describe_not_finite(const Submission& submission, std::uint64_t numb
   return "";
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "core/ports/fence.h"
 #include "core/runtime/process_set.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What messages call the tensors of a call that is made again and again, such as the gradients
 // that an optimizer reduces together.
@@ -88,4 +88,4 @@ bool is_finite(const TensorView& view);
 // Reads the inputs: past the submission's `ready`. Memory of devices is not looked at.
 std::string describe_not_finite(const Submission& submission, std::uint64_t number);
 
-}  // namespace hvd
+}  // namespace hvd::engine

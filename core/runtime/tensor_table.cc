@@ -7,7 +7,7 @@
 #include "core/base/allocators.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 Status not_submitted(const std::string& name, const Status& why) {
   if (why.code() != StatusCode::kAborted) return why;
@@ -199,4 +199,4 @@ void TensorTable::give(InFlightPtr entry) {
   any_added_.store(true, std::memory_order_release);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -18,7 +18,7 @@
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A submission between submit() and the end of its handle.
 struct InFlight {
@@ -110,4 +110,4 @@ class TensorTable {
   std::atomic<bool> any_added_{false};  // !added_.empty()
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

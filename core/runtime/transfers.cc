@@ -6,7 +6,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using Direction = PointToPoint::Direction;
@@ -221,4 +221,4 @@ bool Transfers::end(const TransferPtr& transfer, const Status& status) {
   return true;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

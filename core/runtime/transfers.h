@@ -18,7 +18,7 @@
 #include "core/runtime/retired_resources.h"
 #include "core/runtime/submission.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The sends and receives in flight: each ends by itself, in no order of the log. add() may be
 // called by any thread, the rest by the thread that uses the collectives.
@@ -91,4 +91,4 @@ class Transfers {
   std::atomic<bool> any_added_{false};  // written under the mutex, may be read without it
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // 0 = this thread. None if it has ended.
@@ -92,4 +92,4 @@ void pin_this_thread(std::span<const int> cores, int local_rank) {
                              std::strerror(errno));
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace hvd {
+namespace hvd::engine {
 
 // The cores of the `local_rank`-th of `local_size` ranks of one host: an equal part of `cores`,
 // neighbours together, what is left over unused. Where there are fewer than ranks, the one that
@@ -35,4 +35,4 @@ class CoreBinding {
 // may not use that core.
 void pin_this_thread(std::span<const int> cores, int local_rank);
 
-}  // namespace hvd
+}  // namespace hvd::engine

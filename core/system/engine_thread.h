@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 
 // While it lives, the calling thread takes no signal that is sent to the process, and threads that
 // it starts never do. What a thread does to itself (SIGSEGV and the like) stays unblocked, so that
@@ -38,4 +38,4 @@ Thread start_engine_thread(Arguments&&... arguments) {
   return Thread(std::forward<Arguments>(arguments)...);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

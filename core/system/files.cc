@@ -14,7 +14,7 @@
 #include "core/base/status.h"
 #include "core/system/host.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr int kMostLinks = 40;  // as the system
@@ -193,4 +193,4 @@ void AtomicFile::fail(const std::string& what) const {
   throw InvalidArgumentError(path_ + ": " + what);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 
 #include "core/base/unique_fd.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The file that `path` names, which need not exist: `path` itself or what its symbolic links lead
 // to. Follows no link of another user than this one and root, who could lead us to a file of ours:
@@ -59,4 +59,4 @@ class AtomicFile {
   UniqueFd fd_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -19,7 +19,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
@@ -100,4 +100,4 @@ std::string flight_recorder_file(Rank rank) {
   return "flight_recorder.rank" + std::to_string(rank) + ".json";
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 
 #include "core/base/topology.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What the system calls this machine or container; "unknown" if it does not say.
 std::string host_name();
@@ -40,4 +40,4 @@ std::string flight_recorder_base(const std::string& chosen);
 // What a rank leaves in the folder of its job.
 std::string flight_recorder_file(Rank rank);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
@@ -44,4 +44,4 @@ void InterruptibleWaits::look() {
   if (ended()) std::rethrow_exception(innermost->interruption_);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

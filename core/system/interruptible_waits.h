@@ -4,7 +4,7 @@
 
 #include "core/base/clock.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // While one lives, what the calling thread waits for in this library can be ended by its program,
 // Python's Ctrl-C for instance: `check` is called ten times per second of waiting, and what it
@@ -33,4 +33,4 @@ class InterruptibleWaits {
   std::exception_ptr interruption_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

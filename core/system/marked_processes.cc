@@ -14,7 +14,7 @@
 #include <system_error>
 #include <thread>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr int kRounds = 200;  // of a millisecond; one that forks all the time needs some
@@ -73,4 +73,4 @@ void kill_marked(const std::string& entry) {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "core/base/status.h"
 #include "core/base/thread_annotations.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 std::string class_name_of(const std::type_info& type) {
   int failed = 0;
@@ -53,4 +53,4 @@ void leak_until_exit(std::shared_ptr<const void> memory) {
   kept->push_back(std::move(memory));
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include <string>
 #include <typeinfo>
 
-namespace hvd {
+namespace hvd::engine {
 
 // The C++ class without its namespace ("Linear"): what messages call an object.
 std::string class_name_of(const std::type_info& type);
@@ -21,4 +21,4 @@ void throw_if_forked(std::uint32_t generation);
 // may still use it. Any thread.
 void leak_until_exit(std::shared_ptr<const void> memory);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/config/log.h"
 #include "core/system/files.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::int64_t kMostThreshold = std::int64_t{128} << 20;
@@ -218,4 +218,4 @@ void Autotune::write_log() {
   log_.reset();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "core/config/config.h"
 #include "core/observe/observer.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What the tuner chooses.
 struct TunedSettings {
@@ -111,4 +111,4 @@ class Autotune final : public Observer {
   std::optional<TunedSettings> change_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -141,8 +141,8 @@ class DataLoader::Iterator::Pass {
         std::min(workers * static_cast<std::size_t>(prefetch_factor), plan_.batches.size()));
     try {
       for (std::size_t i = 0; i < workers; ++i) {
-        threads_.push_back(
-            start_engine_thread<std::jthread>([this](const std::stop_token& stop) { work(stop); }));
+        threads_.push_back(engine::start_engine_thread<std::jthread>(
+            [this](const std::stop_token& stop) { work(stop); }));
       }
     } catch (const std::system_error& error) {
       throw InvalidArgumentError("DataLoader: num_workers=", num_workers,

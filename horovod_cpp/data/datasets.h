@@ -26,7 +26,7 @@ class Dataset {
   // Throws InvalidArgumentError when index is outside [0, size()).
   virtual Sample get(std::int64_t index) const = 0;
   // Its name in messages.
-  virtual std::string class_name() const { return class_name_of(typeid(*this)); }
+  virtual std::string class_name() const { return engine::class_name_of(typeid(*this)); }
 };
 
 // Throws InvalidArgumentError unless 0 <= index < size.

@@ -43,7 +43,7 @@ void on_threads(const Replicas& replicas, const std::function<void(std::size_t)>
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < replicas.size(); ++i)
-      threads.push_back(start_engine_thread<std::jthread>(attempt, i));
+      threads.push_back(engine::start_engine_thread<std::jthread>(attempt, i));
     attempt(0);
   }
   for (std::size_t i = 0; i < errors.size(); ++i) {

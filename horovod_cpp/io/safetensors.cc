@@ -364,7 +364,7 @@ std::string header_of(const NamedTensors& tensors, const Metadata& metadata) {
 void save(const std::string& path, const NamedTensors& tensors, const Metadata& metadata) {
   const std::string json = naming(path, [&] { return header_of(tensors, metadata); });
   const std::uint64_t length = json.size();
-  AtomicFile file(path);
+  engine::AtomicFile file(path);
   file.write(&length, sizeof length);
   file.write(json.data(), json.size());
   for (const auto& [name, tensor] : tensors) {

@@ -206,7 +206,7 @@ std::shared_ptr<Module> Module::held_by_parent() const {
 }
 
 std::string Module::class_name() const {
-  return class_name_of(typeid(*this));
+  return engine::class_name_of(typeid(*this));
 }
 
 const std::shared_ptr<Hooks>& Module::own_hooks() {

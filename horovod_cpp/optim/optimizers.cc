@@ -114,7 +114,7 @@ struct RecipeOf<SGDOptions> : Recipe {
     return options.at("momentum") == 0 && options.at("weight_decay") == 0;
   }
   template <typename T>
-  static SgdRule<T> rule(const Numbers<T>& of) {
+  static engine::SgdRule<T> rule(const Numbers<T>& of) {
     const bool first = !of.state.tensors.contains(kState[0].name);
     return {.sign = of.sign(),
             .lr = of["lr"],
@@ -141,7 +141,7 @@ struct AdamRecipe : Recipe {
             {"amsgrad", o.amsgrad ? 1.0 : 0.0}};
   }
   template <typename T>
-  static AdamRule<T> rule(const Numbers<T>& of) {
+  static engine::AdamRule<T> rule(const Numbers<T>& of) {
     const double lr = of.options.at("lr");
     return {.sign = of.sign(),
             .beta1 = of["beta1"],

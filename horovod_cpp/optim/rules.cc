@@ -15,18 +15,18 @@ inline double root(double x) {
 }
 
 template <bool kNesterov, typename T>
-void sgd_with_momentum(const SgdRule<T>& rule, std::int64_t n, T* __restrict param,
+void sgd_with_momentum(const engine::SgdRule<T>& rule, std::int64_t n, T* __restrict param,
                        const T* __restrict grad, T* __restrict buffer) {
   for (std::int64_t i = 0; i < n; ++i) {
-    element::sgd_with_momentum<kNesterov>(rule, param[i], grad[i], buffer[i]);
+    engine::element::sgd_with_momentum<kNesterov>(rule, param[i], grad[i], buffer[i]);
   }
 }
 
 template <typename T>
-void sgd(const SgdRule<T>& rule, std::int64_t n, T* __restrict param, const T* __restrict grad,
-         T* __restrict buffer) {
+void sgd(const engine::SgdRule<T>& rule, std::int64_t n, T* __restrict param,
+         const T* __restrict grad, T* __restrict buffer) {
   if (buffer == nullptr) {
-    for (std::int64_t i = 0; i < n; ++i) element::sgd(rule, param[i], grad[i]);
+    for (std::int64_t i = 0; i < n; ++i) engine::element::sgd(rule, param[i], grad[i]);
   } else if (rule.nesterov) {
     sgd_with_momentum<true>(rule, n, param, grad, buffer);
   } else {
@@ -35,22 +35,22 @@ void sgd(const SgdRule<T>& rule, std::int64_t n, T* __restrict param, const T* _
 }
 
 template <bool kLargest, typename T>
-void adam_loop(const AdamRule<T>& rule, std::int64_t n, T* __restrict param,
+void adam_loop(const engine::AdamRule<T>& rule, std::int64_t n, T* __restrict param,
                const T* __restrict grad, T* __restrict mean, T* __restrict square,
                T* __restrict largest) {
   for (std::int64_t i = 0; i < n; ++i) {
-    T s = element::adam_moments(rule, param[i], grad[i], mean[i], square[i]);
+    T s = engine::element::adam_moments(rule, param[i], grad[i], mean[i], square[i]);
     if constexpr (kLargest) {
       s = largest[i] > s || largest[i] != largest[i] ? largest[i] : s;  // a NaN stays
       largest[i] = s;
     }
-    element::adam_step(rule, param[i], mean[i], root(s));
+    engine::element::adam_step(rule, param[i], mean[i], root(s));
   }
 }
 
 template <typename T>
-void adam(const AdamRule<T>& rule, std::int64_t n, T* param, const T* grad, T* mean, T* square,
-          T* largest) {
+void adam(const engine::AdamRule<T>& rule, std::int64_t n, T* param, const T* grad, T* mean,
+          T* square, T* largest) {
   const auto loop = largest == nullptr ? adam_loop<false, T> : adam_loop<true, T>;
   loop(rule, n, param, grad, mean, square, largest);
 }

@@ -94,10 +94,10 @@ struct LambRule {
 template <typename T>
 struct Updates {
   // `buffer` null: without momentum.
-  void (*sgd)(const SgdRule<T>& rule, std::int64_t n, T* param, const T* grad, T* buffer);
+  void (*sgd)(const engine::SgdRule<T>& rule, std::int64_t n, T* param, const T* grad, T* buffer);
   // `largest` null: without AMSGrad.
-  void (*adam)(const AdamRule<T>& rule, std::int64_t n, T* param, const T* grad, T* mean, T* square,
-               T* largest);
+  void (*adam)(const engine::AdamRule<T>& rule, std::int64_t n, T* param, const T* grad, T* mean,
+               T* square, T* largest);
   // `mean` null: not centered. `buffer` null: without momentum.
   void (*rmsprop)(const RmspropRule<T>& rule, std::int64_t n, T* param, const T* grad, T* square,
                   T* mean, T* buffer);

@@ -13,8 +13,8 @@ namespace hvd::kernels {
 // tensors are on one device. Results are new and contiguous, and shapes that do not broadcast
 // throw.
 struct Backend {
-  Tensor (*unary)(Unary op, const Tensor& a, const char* function);  // floating dtypes
-  Tensor (*binary)(Binary op, const Tensor& a, const Tensor& b, const char* function);
+  Tensor (*unary)(engine::Unary op, const Tensor& a, const char* function);  // floating dtypes
+  Tensor (*binary)(engine::Binary op, const Tensor& a, const Tensor& b, const char* function);
   void (*add_into)(const Tensor& target, const Tensor& source, double alpha);
   void (*scale)(const Tensor& target, double factor);
   void (*copy_into)(const Tensor& target, const Tensor& source);
@@ -29,8 +29,8 @@ const Backend& backend_of(const char* function, const Tensor& a, const Tensor& b
 
 // Entries of the host's table.
 namespace host {
-Tensor unary(Unary op, const Tensor& a, const char* function);
-Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function);
+Tensor unary(engine::Unary op, const Tensor& a, const char* function);
+Tensor binary(engine::Binary op, const Tensor& a, const Tensor& b, const char* function);
 void add_into(const Tensor& target, const Tensor& source, double alpha);
 void scale(const Tensor& target, double factor);
 void copy_into(const Tensor& target, const Tensor& source);

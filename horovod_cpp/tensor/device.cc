@@ -67,7 +67,7 @@ void synchronize(const Device& device) {
   if (device.kind != DeviceKind::kCpu) memory_of(device).synchronize(device.index);
 }
 
-DeviceMemory& memory_of(const Device& device) {
+engine::DeviceMemory& memory_of(const Device& device) {
   const CudaTensors& cuda = cuda_tensors();
   if (cuda.memory == nullptr) {
     throw UnsupportedError("'", to_string(device), "' cannot be used: ", cuda.detail);
@@ -82,16 +82,16 @@ DeviceMemory& memory_of(const Device& device) {
                                              std::to_string(devices) + " (" + found + ")"));
 }
 
-DeviceMemory& memory_of(const Tensor& tensor) {
+engine::DeviceMemory& memory_of(const Tensor& tensor) {
   const Device device = tensor.device();
-  DeviceMemory& memory = memory_of(device);
+  engine::DeviceMemory& memory = memory_of(device);
   if (tensor.stream() == memory.stream(device.index)) return memory;
   throw UnsupportedError("a tensor of shape ", tensor.shape(), " on ", to_string(device),
                          " is memory of another library on a stream of its own: it can be "
                          "communicated and handed over, nothing else");
 }
 
-DeviceArithmetic& arithmetic_of(const Tensor& tensor) {
+engine::DeviceArithmetic& arithmetic_of(const Tensor& tensor) {
   return memory_of(tensor).arithmetic(tensor.device().index);
 }
 
@@ -116,15 +116,16 @@ namespace {
 
 // As a device visits them.
 template <std::size_t N>
-Strided<static_cast<int>(N)> strided(const char* function, const Shape& shape,
-                                     const std::array<std::vector<std::int64_t>, N>& strides) {
+engine::Strided<static_cast<int>(N)> strided(
+    const char* function, const Shape& shape,
+    const std::array<std::vector<std::int64_t>, N>& strides) {
   constexpr auto kOperands = static_cast<int>(N);
-  Strided<kOperands> result;
+  engine::Strided<kOperands> result;
   const MergedAxes<N> merged = merge_axes<N>(shape, strides);
   if (merged.empty) return result;
-  if (merged.extents.size() > Strided<kOperands>::kMostAxes) {
+  if (merged.extents.size() > engine::Strided<kOperands>::kMostAxes) {
     throw UnsupportedError(function, ": on a GPU tensors have at most ",
-                           Strided<kOperands>::kMostAxes,
+                           engine::Strided<kOperands>::kMostAxes,
                            " axes that lie apart in memory, this of shape ", shape, " has ",
                            merged.extents.size(), ": make it contiguous()");
   }
@@ -147,7 +148,7 @@ std::vector<std::int64_t> strides_in(const Tensor& operand, const Shape& shape,
 
 namespace device {
 
-Tensor unary(Unary op, const Tensor& a, const char* function) {
+Tensor unary(engine::Unary op, const Tensor& a, const char* function) {
   Tensor result = Tensor::empty(a.shape(), a.dtype(), a.device());
   arithmetic_of(a).unary(op, a.dtype(),
                          strided<2>(function, a.shape(), {result.strides(), a.strides()}),
@@ -155,7 +156,7 @@ Tensor unary(Unary op, const Tensor& a, const char* function) {
   return result;
 }
 
-Tensor binary(Binary op, const Tensor& a, const Tensor& b, const char* function) {
+Tensor binary(engine::Binary op, const Tensor& a, const Tensor& b, const char* function) {
   static_cast<void>(arithmetic_of(b));  // throws where it may not be read in this order
   const Shape shape = shapes::broadcast(a.shape(), b.shape(), function);
   Tensor result = Tensor::empty(shape, a.dtype(), a.device());

@@ -32,7 +32,7 @@ void synchronize(const Device& device);
 
 // What may be asked of GPUs in this process.
 struct CudaTensors {
-  DeviceMemory* memory = nullptr;  // lives as long as the process; null: `detail` says why
+  engine::DeviceMemory* memory = nullptr;  // lives as long as the process; null: `detail` says why
   std::string detail;
 };
 // Opens the module of GPUs the first time. Null memory in a program that links none of
@@ -42,11 +42,11 @@ const CudaTensors& cuda_tensors();
 void register_cuda_tensors(CudaTensors (*find)());
 
 // Of a device that is no CPU. Throws UnsupportedError that says why there is no such device.
-DeviceMemory& memory_of(const Device& device);
+engine::DeviceMemory& memory_of(const Device& device);
 // Of a tensor on a device. Throws UnsupportedError if the tensor wraps memory that is used in the
 // order of another library's stream: it may be communicated and handed over only.
-DeviceMemory& memory_of(const Tensor& tensor);
-DeviceArithmetic& arithmetic_of(const Tensor& tensor);
+engine::DeviceMemory& memory_of(const Tensor& tensor);
+engine::DeviceArithmetic& arithmetic_of(const Tensor& tensor);
 // The handle of the device's queue, a CUDA stream; 0 for the CPU.
 std::uintptr_t stream_of(const Device& device);
 

@@ -68,7 +68,7 @@ std::int64_t bytes_of(const Shape& shape, DType dtype) {
 // An owner of `bytes` (not 0) bytes of a device.
 std::shared_ptr<const void> device_memory(const Device& device, std::int64_t bytes,
                                           const Shape& shape, DType dtype) {
-  DeviceMemory& memory = memory_of(device);
+  engine::DeviceMemory& memory = memory_of(device);
   void* data = memory.allocate(device.index, static_cast<std::size_t>(bytes));
   if (data == nullptr) {
     throw OutOfMemoryError(str_cat("Tensor::empty: no memory on ", to_string(device), " for the ",

@@ -17,7 +17,7 @@
 #include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Of what the ranks of a host share.
@@ -283,4 +283,4 @@ Ports connect(const Config& config, std::span<const Term> arguments) {
       "well");
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

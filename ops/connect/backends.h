@@ -14,7 +14,7 @@
 #include "ops/connect/introduction.h"
 #include "ops/connect/libraries.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The ports of one rank.
 struct Ports {
@@ -47,4 +47,4 @@ std::vector<BackendInfo> backends();
 // `config` and `arguments`, which are those of init().
 Ports connect(const Config& config, std::span<const Term> arguments = {});
 
-}  // namespace hvd
+}  // namespace hvd::engine

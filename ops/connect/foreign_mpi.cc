@@ -8,7 +8,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 bool is_mpi(const char* path) {
@@ -60,4 +60,4 @@ void refuse_programs_of_mpi(const LaunchInfo& launch, const Config& config) {
                          "MPI's world of one is meant)");
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

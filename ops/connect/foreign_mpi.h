@@ -3,7 +3,7 @@
 #include "core/config/config.h"
 #include "core/config/launch_info.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // For a rank that hvdrun started without mpirun; nothing happens under others. Throws
 // UnsupportedError if the program uses MPI itself: MPI is initialised in this process, or the
@@ -12,4 +12,4 @@ namespace hvd {
 // that MPI has nothing to do with the job.
 void refuse_programs_of_mpi(const LaunchInfo& launch, const Config& config);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 #include "core/base/status.h"
 #include "ops/connect/libraries.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 RankGpu rank_gpu(const NcclLibrary& library, const Topology& place) {
   return {device_for(place.local_rank, library.module->devices()), library.module};
@@ -74,4 +74,4 @@ int device_for(Rank local_rank, int devices) {
   return local_rank % devices;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "ops/connect/libraries.h"
 #include "ops/nccl/module.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The GPU on which a rank's collectives of GPUs run, and what front ends need to hand over memory.
 struct RankGpu {
@@ -46,4 +46,4 @@ GpuAssignment claim_gpu(const NcclLibrary& library, const std::string& host, con
 // UnsupportedError where there is none.
 int device_for(Rank local_rank, int devices);
 
-}  // namespace hvd
+}  // namespace hvd::engine

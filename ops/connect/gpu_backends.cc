@@ -10,7 +10,7 @@
 #include "core/base/status.h"
 #include "core/config/log.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Subsets of host memory that work for GPUs; far above the numbers of process sets.
@@ -123,4 +123,4 @@ std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuTo
   return made;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "ops/connect/gpu_assignments.h"
 #include "ops/connect/libraries.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The rows of what moves tensors of GPUs: cuda, nccl, ipc.
 std::vector<BackendInfo> gpu_backends(const NcclLibrary& library);
@@ -47,4 +47,4 @@ std::unique_ptr<Collective> connect_gpus(const NcclLibrary& library, const GpuTo
                                          const Config& config, const GpuAllGather& all_gather,
                                          Collective& world);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -18,7 +18,7 @@
 #include "ops/connect/local_socket.h"
 #include "ops/shm/descriptor_message.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Hosts may share a name, and one machine may have had another life: the boot tells them apart.
@@ -321,4 +321,4 @@ HostSharing share_host(Rendezvous& others, const HostTopology& here,
   return alone ? HostSharing() : exchange.result(processes);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "ops/shm/process.h"
 #include "ops/shm/shared_memory.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A rank's place in the world, and the processes of the ranks of its host.
 struct HostTopology {
@@ -51,4 +51,4 @@ struct HostSharing {
 HostSharing share_host(Rendezvous& others, const HostTopology& here,
                        const DataSegment::Needs& needs, TimePoint deadline);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/config/log.h"
 #include "ops/shm/data_segment.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 namespace {
 
@@ -199,4 +199,4 @@ std::vector<Introduction> decode_introductions(std::span<const std::string> text
   return introductions;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "core/config/config.h"
 #include "ops/shm/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What the ranks compare before anything depends on it: a setting, or an argument of init(). Of one
 // build, all ranks have the same terms, with other values perhaps.
@@ -68,4 +68,4 @@ std::string encode(const Introduction& introduction);
 // then; PeerLostError that names the rank if a text is malformed.
 std::vector<Introduction> decode_introductions(std::span<const std::string> texts);
 
-}  // namespace hvd
+}  // namespace hvd::engine

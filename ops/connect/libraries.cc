@@ -12,7 +12,7 @@
 
 #include "core/config/build_identity.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 namespace fs = std::filesystem;
@@ -147,4 +147,4 @@ const NcclLibrary& nccl_library() {
   return library;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include "ops/mpi/module.h"
 #include "ops/nccl/module.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A part of this build that is opened at run time, because what it links may be missing.
 struct ModuleSpec {
@@ -41,4 +41,4 @@ using NcclLibrary = Library<NcclModule>;
 const MpiLibrary& mpi_library();
 const NcclLibrary& nccl_library();
 
-}  // namespace hvd
+}  // namespace hvd::engine

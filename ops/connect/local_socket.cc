@@ -12,7 +12,7 @@
 #include "core/system/interruptible_waits.h"
 #include "ops/net/tcp_socket.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr int kBacklog = 1024;
@@ -91,4 +91,4 @@ bool wait_for(std::span<pollfd> ready, TimePoint deadline) {
   return poll(ready.data(), ready.size(), limit) > 0 || Clock::now() < deadline;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 
 // Unix stream sockets with a name in the network namespace, which is in no file system and vanishes
 // with the listener. Processes of other users, except root, are refused at both ends.
-namespace hvd {
+namespace hvd::engine {
 
 inline constexpr std::size_t kLongestSocketName = sizeof(sockaddr_un::sun_path) - 1;
 
@@ -28,4 +28,4 @@ UniqueFd connect_locally(const std::string& name, std::string& why);
 // InterruptibleWaits does.
 bool wait_for(std::span<pollfd> ready, TimePoint deadline);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -17,7 +17,7 @@
 #include "ops/connect/local_socket.h"
 #include "ops/connect/rendezvous.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using Kind = MeetingPoint::Kind;
@@ -208,4 +208,4 @@ std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline) {
                                             meeting.key);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "core/ports/rendezvous.h"
 #include "ops/net/tcp_socket.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Where the ranks find rank 0, which listens.
 struct MeetingPoint {
@@ -67,4 +67,4 @@ std::optional<Meeting> find_meeting(const LaunchInfo& launch, const Config& conf
 // RendezvousServer, RendezvousClient and RendezvousFile do, and await_folder_of().
 std::unique_ptr<Rendezvous> attend(const Meeting& meeting, TimePoint deadline);
 
-}  // namespace hvd
+}  // namespace hvd::engine

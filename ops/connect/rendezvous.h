@@ -13,7 +13,7 @@
 #include "ops/connect/meeting.h"
 #include "ops/net/channel.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What ranks and rank 0 send each other after the handshake.
 enum class FrameType : std::uint8_t { kHello = 0, kWelcome, kText, kAnswer };
@@ -182,4 +182,4 @@ class RendezvousServer final : public Rendezvous {
   const std::unique_ptr<RendezvousFile> file_;  // last: it goes before the sockets that it names
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "ops/connect/introduction.h"
 #include "ops/connect/local_socket.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kLongestAnswer = 1 << 30;      // bytes: the texts of all ranks
@@ -198,4 +198,4 @@ std::vector<std::string> RendezvousClient::all_gather(const std::string& mine, T
   return decode_gathered(frame->payload, meeting_.size);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

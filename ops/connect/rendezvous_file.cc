@@ -19,7 +19,7 @@
 #include "ops/connect/local_socket.h"
 #include "ops/connect/meeting.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr const char* kFirstLine = "horovod_cpp rendezvous 2";
@@ -134,4 +134,4 @@ RendezvousFile::~RendezvousFile() {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

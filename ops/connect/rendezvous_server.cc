@@ -9,7 +9,7 @@
 #include "ops/connect/local_socket.h"
 #include "ops/net/tcp_socket.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kLongestText = 1 << 20;  // bytes
@@ -271,4 +271,4 @@ void RendezvousServer::answer(const Bytes& bytes, TimePoint deadline) {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

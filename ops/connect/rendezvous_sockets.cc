@@ -5,7 +5,7 @@
 #include "ops/connect/local_socket.h"
 #include "ops/connect/rendezvous.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 void warn_of_address(const MeetingPoint& point, const std::string& fault) {
@@ -80,4 +80,4 @@ RendezvousSockets RendezvousSockets::of_file(const Meeting& meeting, RendezvousN
   return sockets;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

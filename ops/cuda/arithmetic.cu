@@ -4,7 +4,7 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 template <typename Apply>
@@ -32,4 +32,4 @@ std::unique_ptr<DeviceArithmetic> make_cuda_arithmetic(int device, cudaStream_t 
   return std::make_unique<cuda::Arithmetic<Launcher>>(Launcher{device, stream}, device, memory);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 
 // What one thread does to tensors of our own: function objects of a position. It is the same code
 // on the host, where the tests run it: see test/gpu/logic.
-namespace hvd::cuda {
+namespace hvd::engine::cuda {
 
 inline constexpr std::int64_t kEach = 4;  // positions of a thread
 
@@ -293,4 +293,4 @@ struct AdamOf {
   }
 };
 
-}  // namespace hvd::cuda
+}  // namespace hvd::engine::cuda

@@ -9,7 +9,7 @@
 #include "ops/device/device_memory.h"
 
 // From dtypes to the types of the kernels.
-namespace hvd::cuda {
+namespace hvd::engine::cuda {
 
 template <typename T>
 struct ElementType {
@@ -213,4 +213,4 @@ class Arithmetic final : public DeviceArithmetic {
   DeviceMemory& memory_;
 };
 
-}  // namespace hvd::cuda
+}  // namespace hvd::engine::cuda

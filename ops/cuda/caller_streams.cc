@@ -7,7 +7,7 @@
 #include "ops/cuda/module_memory.h"
 #include "ops/cuda/stream.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // 1 and 2 are CUDA's own constants for its default streams. 0 depends on how code was compiled; in
@@ -41,4 +41,4 @@ std::uintptr_t CallerStreams::own(int device) {
   return cuda_memory().stream(device);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include "ops/cuda/module_streams.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Its own stream is that of cuda_memory(): what other libraries hand over comes before what tensors
 // of ours are asked for later.
@@ -14,4 +14,4 @@ class CallerStreams final : public CudaStreams {
   std::uintptr_t own(int device) override;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void check_cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return;
@@ -13,4 +13,4 @@ void check_cuda(cudaError_t code, const char* call) {
                       cudaGetErrorName(code) + ")");
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 #include "core/base/status.h"
 #include "ops/cuda/reduce.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void check_reduce(DType dtype, const Reduction& reduction, const ReduceInputs& inputs) {
   if (reduction.op == ReduceOp::kAverage || reduction.op == ReduceOp::kAdasum) {
@@ -17,4 +17,4 @@ void check_reduce(DType dtype, const Reduction& reduction, const ReduceInputs& i
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

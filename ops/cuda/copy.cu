@@ -4,7 +4,7 @@
 #include "ops/cuda/copy_types.h"
 #include "ops/cuda/device.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 template <typename To, typename From, typename Apply>
@@ -31,4 +31,4 @@ void copy_pieces(int device, cudaStream_t stream, const CopyRule& rule,
   cuda::run_copy(rule, pieces, Launcher{stream});
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 
 #include "core/base/dtype.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // One tensor that is copied between a fused buffer and its own memory: numel elements, one after
 // another. `from` and `to` may be exactly the same memory but must not overlap otherwise.
@@ -66,4 +66,4 @@ void plan_copy(std::span<const CopyPiece> pieces, const CopySizes& sizes,
 // Tiles of one launch: CUDA counts blocks with an int.
 inline constexpr std::uint32_t kMostTiles = std::uint32_t{1} << 30;
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 
 // What one thread does in a copy. It is the same code on the host, where the tests run it: see
 // test/gpu/logic.
-namespace hvd::cuda {
+namespace hvd::engine::cuda {
 
 inline constexpr std::int64_t kThreads = 256;  // of a block
 inline constexpr std::int64_t kUnroll = 4;     // vectors that a thread has under way
@@ -155,4 +155,4 @@ struct Converted {
   }
 };
 
-}  // namespace hvd::cuda
+}  // namespace hvd::engine::cuda

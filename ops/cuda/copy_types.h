@@ -8,7 +8,7 @@
 #include "ops/cuda/copy_tile.h"
 
 // From dtypes to the types of the kernels.
-namespace hvd::cuda {
+namespace hvd::engine::cuda {
 
 // `run` is called as run.template operator()<To, From>(launch, apply) for each launch of a copy.
 template <typename To, typename From, typename Apply, typename Run>
@@ -103,4 +103,4 @@ void run_copy(const CopyRule& asked, std::span<const CopyPiece> asked_pieces, co
   run_computed(rule, pieces, run);
 }
 
-}  // namespace hvd::cuda
+}  // namespace hvd::engine::cuda

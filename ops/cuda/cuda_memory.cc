@@ -17,7 +17,7 @@
 #include "ops/cuda/module_memory.h"
 #include "ops/cuda/stream.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // A pool of our own that keeps what was freed for the next allocation; null where the device has
@@ -176,4 +176,4 @@ Buffer allocate_in_order(const CudaStream& stream, std::size_t bytes,
           })};
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

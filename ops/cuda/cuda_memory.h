@@ -7,7 +7,7 @@
 #include "core/ports/collective.h"
 #include "ops/cuda/stream.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Memory from the pool of cuda_memory(), for what is put on `stream` from now on. Given back with
 // the last copy of `owner`, by any thread, and used again past what is then on `users` and on
@@ -16,4 +16,4 @@ namespace hvd {
 Buffer allocate_in_order(const CudaStream& stream, std::size_t bytes,
                          std::vector<std::shared_ptr<const CudaStream>> users);
 
-}  // namespace hvd
+}  // namespace hvd::engine

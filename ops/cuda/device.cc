@@ -6,7 +6,7 @@
 
 #include "ops/cuda/check.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // A failed call also leaves its code behind for cudaGetLastError().
@@ -91,4 +91,4 @@ Buffer allocate_pinned_memory(int device, std::size_t bytes) {
   return allocate(device, bytes, cudaMallocHost, cudaFreeHost, "cudaMallocHost");
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

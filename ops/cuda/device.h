@@ -5,7 +5,7 @@
 
 #include "core/ports/collective.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What CUDA finds in this process.
 struct CudaDevices {
@@ -43,4 +43,4 @@ Buffer allocate_cuda_memory(int device, std::size_t bytes);
 // Host memory that the device can reach while the host goes on.
 Buffer allocate_pinned_memory(int device, std::size_t bytes);
 
-}  // namespace hvd
+}  // namespace hvd::engine

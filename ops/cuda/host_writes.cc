@@ -5,7 +5,7 @@
 
 #include "core/system/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 HostWrites::~HostWrites() {
   for (UnderWay& each : under_way_) {
@@ -22,4 +22,4 @@ void HostWrites::write(CudaStream& stream, const void* from, void* to, std::size
   under_way_.push_back({std::move(memory), stream.fence()});
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "ops/cuda/pinned_pool.h"
 #include "ops/cuda/stream.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Copies host memory to a device by way of pinned memory. Other host memory is copied by CUDA while
 // the caller waits, for what is under way too. Used by one thread, which never waits.
@@ -32,4 +32,4 @@ class HostWrites {
   std::deque<UnderWay> under_way_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

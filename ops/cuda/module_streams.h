@@ -4,7 +4,7 @@
 
 #include "core/ports/fence.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Streams of whoever calls, by the handles that DLPack, __cuda_array_interface__ and PyTorch pass
 // around: the integer value of a cudaStream_t, of which 0 and 1 are the legacy default stream and 2
@@ -29,4 +29,4 @@ class CudaStreams {
   ~CudaStreams() = default;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "core/base/thread_annotations.h"
 #include "ops/cuda/device.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kLeast = 4096;  // bytes
@@ -74,4 +74,4 @@ Buffer PinnedPool::take(std::size_t bytes) {
   return {data, size, std::move(owner)};
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 
 #include "core/ports/collective.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Pinned host memory that a device reaches, used again: to get some takes long, and to free some
 // waits for the device, which may hang. So what was taken once stays until the process ends; all
@@ -22,4 +22,4 @@ class PinnedPool {
   State& state_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include "core/base/status.h"
 #include "ops/cuda/copy.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void check_copy(const CopyRule& rule) {
   if (rule.from != rule.to && !(is_floating(rule.from) && is_floating(rule.to))) {
@@ -47,4 +47,4 @@ void plan_copy(std::span<const CopyPiece> pieces, const CopySizes& sizes,
   flush();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 #include "ops/cuda/device.h"
 #include "ops/cuda/reduce_types.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 template <typename T, typename Combine>
@@ -33,4 +33,4 @@ void reduce_pieces(int device, cudaStream_t stream, DType dtype, const Reduction
   cuda::run_reduce(dtype, reduction, inputs, pieces, Launcher{stream, inputs});
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "core/base/reduction.h"
 #include "ops/cuda/copy.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What a launch reduces: memory of the same layout for each rank, in rank order.
 struct ReduceInputs {
@@ -32,4 +32,4 @@ void reduce_pieces(int device, cudaStream_t stream, DType dtype, const Reduction
 // The checks of reduce_pieces().
 void check_reduce(DType dtype, const Reduction& reduction, const ReduceInputs& inputs);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include "ops/host/element.h"
 
 // What one thread does in a reduction; the same code on the host, as copy_tile.h.
-namespace hvd::cuda {
+namespace hvd::engine::cuda {
 
 // Combines elements of all ranks as host::reduce() does: a scale of 1 is none.
 template <typename T, typename Op>
@@ -94,4 +94,4 @@ HVD_ELEMENTWISE inline void reduce_tile(const CopyLaunch& launch, const ReduceIn
                count, thread, combine);
 }
 
-}  // namespace hvd::cuda
+}  // namespace hvd::engine::cuda

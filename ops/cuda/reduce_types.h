@@ -10,7 +10,7 @@
 #include "ops/cuda/reduce_tile.h"
 
 // From dtypes and operations to the types of the kernels.
-namespace hvd::cuda {
+namespace hvd::engine::cuda {
 
 // `run` is called as run.template operator()<T>(launch, combine) for each launch.
 template <typename T, typename Op, typename Run>
@@ -74,4 +74,4 @@ void run_reduce(DType dtype, Reduction reduction, const ReduceInputs& inputs,
   throw InternalError("a reduction of " + std::string(name_of(dtype)));
 }
 
-}  // namespace hvd::cuda
+}  // namespace hvd::engine::cuda

@@ -7,7 +7,7 @@
 #include "ops/cuda/device.h"
 #include "ops/host/arguments.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // bytes
@@ -265,4 +265,4 @@ std::optional<Duration> StagedCollective::prepare_sleep() {
   return earlier(queue_->poll_interval(), host_->prepare_sleep());
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "core/ports/collective.h"
 #include "ops/cuda/staging_queue.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Collectives on the memory of one CUDA device by way of pinned host memory and a Collective of the
 // host: for ranks that share a GPU, which NCCL refuses, and where NCCL is missing. Everything that
@@ -63,4 +63,4 @@ class StagedCollective final : public Collective {
   std::vector<Fence> ready_;  // foreign fences, not reached when last looked at
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 
 #include "ops/cuda/check.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr Duration kPollInterval = std::chrono::microseconds(50);
@@ -55,4 +55,4 @@ std::optional<Duration> StagingQueue::poll_interval() const {
   return kPollInterval;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "ops/cuda/pinned_pool.h"
 #include "ops/cuda/stream.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Operations on a device's memory that other memory does for it: what goes in is copied to pinned
 // host memory, a host operation runs there, what comes out is copied back. Operations start on the
@@ -70,4 +70,4 @@ class StagingQueue {
   std::deque<std::shared_ptr<Call>> waiting_;  // not started on the host
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 CudaEvent::CudaEvent(int device, cudaStream_t stream) {
   const CudaDeviceScope scope(device);
@@ -57,4 +57,4 @@ bool enqueue_wait(int device, cudaStream_t stream, const Fence& ready) {
   return true;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

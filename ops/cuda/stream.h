@@ -6,7 +6,7 @@
 
 #include "core/ports/fence.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A point in a stream. Waiting sleeps, it does not spin.
 class CudaEvent : public Fence::State {
@@ -53,4 +53,4 @@ class CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

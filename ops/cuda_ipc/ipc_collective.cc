@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "ops/host/arguments.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // An event can stay unreached when another rank's process died while this device waited for it:
@@ -201,4 +201,4 @@ void IpcCollective::abort() noexcept {
   staged_->abort();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "ops/cuda_ipc/ipc_set.h"
 #include "ops/cuda_ipc/ipc_teardown.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Collectives on the memory of CUDA devices of one host, whose ranks may share one: each rank packs
 // what it brings into a segment of its own, which the others read (CUDA IPC). Reductions run on the
@@ -77,4 +77,4 @@ class IpcCollective final : public Collective {
   std::shared_ptr<IpcSet> set_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "ops/cuda/reduce.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void IpcLinks::wait_for_all(std::uint64_t number, cudaStream_t stream) {
   for (const auto& peer : peers_) {
@@ -110,4 +110,4 @@ bool IpcConnection::advance() {
   return true;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "core/base/topology.h"
 #include "ops/cuda_ipc/ipc_memory.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The segments of all ranks of a set, as this rank reaches them.
 class IpcLinks {
@@ -70,4 +70,4 @@ class IpcConnection {
   std::string problem_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

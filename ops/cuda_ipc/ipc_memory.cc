@@ -3,7 +3,7 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // CUDA shares whole blocks of this size, so a segment shall have them for itself.
@@ -95,4 +95,4 @@ void IpcPeer::wait_for(std::uint64_t number, cudaStream_t stream) {
   check_cuda(cudaStreamWaitEvent(stream, events_[number % kIpcEvents], 0), "cudaStreamWaitEvent");
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 
 #include "core/ports/collective.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Of a rank; they are recorded in turn.
 inline constexpr std::size_t kIpcEvents = 8;
@@ -69,4 +69,4 @@ class IpcPeer {
   std::array<cudaEvent_t, kIpcEvents> events_ = {};
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // All ranks copy what those that show something to them have shown.
@@ -126,4 +126,4 @@ std::unique_ptr<IpcWork> ipc_all_to_all(const IpcPlace& place, const IpcLimits& 
   return work;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 #include "ops/cuda_ipc/ipc_work.h"
 #include "ops/cuda_ipc/packed_sequence.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What operations have in common that show each rank a sequence: one for all, or one for each, for
 // which a chunk is divided equally.
@@ -39,4 +39,4 @@ void pieces_in(const PackedSequence& sequence, std::size_t begin, std::size_t by
 void pieces_out(const PackedSequence& sequence, std::size_t begin, std::size_t bytes,
                 const std::byte* packed, std::vector<CopyPiece>& pieces, std::size_t unit);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 #include "ops/cuda_ipc/ipc_work.h"
 #include "ops/cuda_ipc/packed_sequence.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // How elements of all ranks' chunks become one.
@@ -147,4 +147,4 @@ std::unique_ptr<IpcWork> ipc_reduce_scatter(const IpcPlace& place, const IpcLimi
                                          slices);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

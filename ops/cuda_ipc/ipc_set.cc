@@ -6,7 +6,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kChunks = 3;  // of a segment
@@ -150,4 +150,4 @@ std::optional<Duration> IpcSet::poll_interval() const {
   return theirs ? std::min(*theirs, kPumpInterval) : kPumpInterval;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -16,7 +16,7 @@
 #include "ops/cuda_ipc/ipc_links.h"
 #include "ops/cuda_ipc/ipc_work.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Whether a collective or the one it is a subset of was aborted. Any thread.
 class IpcAbort {
@@ -124,4 +124,4 @@ class IpcSet {
   std::exception_ptr failure_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/config/log.h"
 #include "core/system/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr Duration kPollInterval = std::chrono::microseconds(100);
@@ -83,4 +83,4 @@ void IpcDevice::advance() noexcept {
   std::erase_if(failure_notices_, [](const auto& notice) { return notice->advance(); });
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "ops/cuda/staging_queue.h"
 #include "ops/cuda_ipc/ipc_set.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The end of a set. CUDA wants memory to be closed wherever it was opened before it is freed, so
 // the ranks close each other's, tell each other, and then free. Where that fails, because the
@@ -50,4 +50,4 @@ class IpcDevice {
   bool warned_ = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/ports/collective.h"
 #include "ops/cuda_ipc/ipc_links.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // How much of a segment an operation uses at a time, and when all ranks reduce everything.
 struct IpcLimits {
@@ -62,4 +62,4 @@ std::unique_ptr<IpcWork> ipc_all_gather(const IpcPlace& place, const IpcLimits& 
 std::unique_ptr<IpcWork> ipc_all_to_all(const IpcPlace& place, const IpcLimits& limits,
                                         std::span<const ExchangeSlice> slices);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace hvd {
+namespace hvd::engine {
 
 void PackedSequence::add(const void* data, std::size_t bytes) {
   if (bytes == 0) return;
@@ -29,4 +29,4 @@ void PackedSequence::visit(std::size_t begin, std::size_t end, const Visit& each
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 
 #include "core/base/dtype.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Tensors of a device as one sequence of bytes in which each begins at a multiple of kAlignment, so
 // that vectors are aligned where the tensors are.
@@ -38,4 +38,4 @@ class PackedSequence {
   std::uintptr_t bits_ = 8;  // of all addresses and sizes
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "ops/device/strided.h"
 #include "ops/device/update.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Arithmetic in the memory of one device, in the order of the calls; nothing waits for the device.
 // Pointers are to the first position of an operand, in memory of this device that lives until the
@@ -83,4 +83,4 @@ class DeviceMemory {
   ~DeviceMemory() = default;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

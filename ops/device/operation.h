@@ -7,7 +7,7 @@
 #include "core/base/dtype.h"
 
 // What tensors compute element by element, on the host (horovod_cpp/tensor) and on devices.
-namespace hvd {
+namespace hvd::engine {
 
 enum class Unary {
   kNeg,
@@ -161,4 +161,4 @@ HVD_ELEMENTWISE inline T integer_of(Binary op, T a, T b) {
 }
 
 }  // namespace element
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 
 #include "core/base/dtype.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // How N operands of one shape are visited: `numel` positions in row-major order, and for each axis
 // how far each operand goes along it, in elements. It travels as a kernel's argument.
@@ -42,4 +42,4 @@ struct SumShape {
   Strided<1> reduced;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

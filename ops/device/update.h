@@ -4,7 +4,7 @@
 
 // Update rules of optimizers that devices have too: the formula, and what it does to one element.
 // Nothing is contracted into fused multiply-adds, so that all give the same bits.
-namespace hvd {
+namespace hvd::engine {
 
 // Stochastic gradient descent as PyTorch defines it (Sutskever, Martens, Dahl, Hinton: "On the
 // importance of initialization and momentum in deep learning", ICML 2013, with the learning rate
@@ -83,4 +83,4 @@ HVD_ELEMENTWISE inline void adam_step(const AdamRule<T>& rule, T& param, T mean,
 }
 
 }  // namespace element
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "ops/host/arguments.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 HierLayout make_hier_layout(Rank rank, std::span<const int> host_of) {
   HierLayout layout;
@@ -335,4 +335,4 @@ void HierCollective::abort() noexcept {
   if (cross_ != nullptr) cross_->abort();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

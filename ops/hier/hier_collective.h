@@ -10,7 +10,7 @@
 #include "core/base/topology.h"
 #include "core/ports/collective.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The ranks of a Collective by host.
 struct HierLayout {
@@ -167,4 +167,4 @@ class HierCollective final : public Collective {
   HierOrderPtr spread_order_ = std::make_shared<HierOrder>();
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

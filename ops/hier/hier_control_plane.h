@@ -5,7 +5,7 @@
 
 #include "core/ports/control_plane.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A control plane made of two others: `local` serves the ranks of this host, `remote` all the
 // others. It sleeps on the local one's doorbell.
@@ -49,4 +49,4 @@ class HierControlPlane final : public ControlPlane {
   bool remote_first_ = false;  // they take turns
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

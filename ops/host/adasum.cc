@@ -13,7 +13,7 @@
 #include "ops/host/reduce.h"
 #include "ops/host/streaming_copy.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 // Sums are kept in this many lanes, whatever the CPU's vectors have, and added at the end.
@@ -306,4 +306,4 @@ void AdasumOperation::keep() {
   }
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

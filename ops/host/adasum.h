@@ -16,7 +16,7 @@
 // added, equal ones averaged; zeros are the neutral element. Of more vectors it is a tree of pairs.
 // A vector is one tensor: tensors of one batch have products and weights of their own. dtypes are
 // f16, bf16, f32 and f64, else InvalidArgumentError.
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // Inner products of two vectors, or of a range of them: those of the ranges add up to those of the
 // vectors.
@@ -137,4 +137,4 @@ class AdasumOperation final : public Operation {
   bool is_packed_ = false;
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 void check_reduction_of(DType dtype, const Reduction& reduction) {
@@ -104,4 +104,4 @@ Status transfer_mismatch(const TensorView& sent, const TensorView& expected, Ran
                   to, " expects ", described(expected))};
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

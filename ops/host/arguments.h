@@ -7,7 +7,7 @@
 
 // What every Collective refuses before it starts anything (core/ports/collective.h). All throw
 // InvalidArgumentError that names the values.
-namespace hvd::host {
+namespace hvd::engine::host {
 
 void check_all_reduce(std::span<const Slice> slices, const Reduction& reduction);
 void check_reduce_scatter(std::span<const ScatterSlice> slices, const Reduction& reduction,
@@ -28,4 +28,4 @@ Rank check_subset(std::span<const Rank> ranks, Rank mine, int size);
 Status transfer_mismatch(const TensorView& sent, const TensorView& expected, Rank from, Rank to,
                          int tag);
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

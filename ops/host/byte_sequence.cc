@@ -5,7 +5,7 @@
 
 #include "ops/host/streaming_copy.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 void ByteSequence::append(void* data, std::size_t bytes) {
   if (bytes == 0) return;
@@ -110,4 +110,4 @@ std::size_t Parcels::bytes() const {
   return bytes;
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

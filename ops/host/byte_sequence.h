@@ -8,7 +8,7 @@
 #include "core/base/allocators.h"
 #include "core/ports/collective.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // Regions of memory seen as one sequence of bytes, end to end. Offsets count bytes from its start.
 class ByteSequence {
@@ -80,4 +80,4 @@ class Parcels {
   std::vector<ByteSequence> outputs_;  // by sender
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

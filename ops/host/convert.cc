@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 constexpr std::uint32_t kQuietBit = 0x00400000u;
@@ -122,4 +122,4 @@ void from_float(const float* in, BFloat16* out, std::int64_t count, [[maybe_unus
   for (; i < count; ++i) out[i] = to_bfloat16(in[i]);
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

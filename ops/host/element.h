@@ -11,7 +11,7 @@
 
 // Arithmetic on single elements: the loops of ops/host and the kernels of ops/cuda are made of it,
 // so that both give the same bits.
-namespace hvd::host {
+namespace hvd::engine::host {
 
 template <typename T>
 constexpr bool kIsComplex = false;
@@ -106,4 +106,4 @@ HVD_ELEMENTWISE inline T scaled(T value, double factor) {
   }
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

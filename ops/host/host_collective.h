@@ -17,7 +17,7 @@
 #include "ops/host/host_memory.h"
 #include "ops/host/transfers.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 inline constexpr std::uint64_t kWorldKey = 0;
 
@@ -188,4 +188,4 @@ class SetCollective : public Collective {
   }
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -6,7 +6,7 @@
 #include "core/base/status.h"
 #include "core/config/log.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 Buffer allocate_buffer(std::size_t bytes) {
   constexpr std::align_val_t kAlignment{64};  // a cache line
@@ -51,4 +51,4 @@ MappedArenaPtr MappedArenas::find(std::span<const Slice> slices, Rank rank) cons
   return arena;
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

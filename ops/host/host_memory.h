@@ -10,7 +10,7 @@
 
 #include "core/ports/collective.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // Uninitialised memory of this process, aligned to 64 bytes.
 Buffer allocate_buffer(std::size_t bytes);
@@ -46,4 +46,4 @@ class MappedArenas {
   std::map<std::uint64_t, std::weak_ptr<MappedArena>> arenas_;
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -9,7 +9,7 @@
 #define HVD_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // A function that is always inlined, once for each instruction set that its loop profits from.
 template <auto kLoop>
@@ -32,4 +32,4 @@ auto compiled_for([[maybe_unused]] Isa isa) {
   return &Compiled<kLoop>::baseline;
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -7,7 +7,7 @@
 #include "ops/host/message_operation.h"
 #include "ops/host/message_set.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // Collectives on host memory by messages between two ranks, which move bytes only: all arithmetic
 // is done here, so every dtype and op works and a result does not depend on how batches were fused.
@@ -46,4 +46,4 @@ class MessageCollective final
   MessageLink& link() const noexcept { return *set_->shared().link; }
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -11,7 +11,7 @@
 #include "core/base/topology.h"
 #include "core/ports/control_plane.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // What tells messages apart: between two ranks those of equal keys meet in the order in which they
 // are posted, whatever other keys do.
@@ -95,4 +95,4 @@ class MessageLink {
   virtual void operation_failed() noexcept {}
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

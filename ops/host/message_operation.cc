@@ -10,7 +10,7 @@
 #include "ops/host/host_memory.h"
 #include "ops/host/streaming_copy.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 // How long the reason of a rank that gave an operation up may take: it comes as a control message.
@@ -295,4 +295,4 @@ std::unique_ptr<MessagePiece> MessageExchange::next_piece(std::size_t row) {
   return std::make_unique<ReceivedPiece>(*this, from, first, started_[row] - first);
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -12,7 +12,7 @@
 #include "ops/host/message_set.h"
 #include "ops/host/reduce_batch.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 class MessageOperation;
 
@@ -202,4 +202,4 @@ class MessageReduceScatter final : public MessageOperation {
   std::size_t started_ = 0;  // bytes of each part in the pieces before the next one
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -5,7 +5,7 @@
 #include "ops/host/reduce.h"
 #include "ops/host/streaming_copy.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // Bytes [first, last) of the batch.
 class MessageAllReduce::Piece : public MessagePiece {
@@ -227,4 +227,4 @@ std::unique_ptr<MessagePiece> MessageReduceScatter::next_piece(std::size_t /*row
   return std::make_unique<Piece>(*this, started_ - share_);
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

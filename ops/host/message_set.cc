@@ -7,7 +7,7 @@
 #include "ops/host/host_memory.h"
 #include "ops/host/reduce_batch.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 constexpr std::size_t kLeast = 4096;                   // bytes of a buffer
@@ -111,4 +111,4 @@ void ScratchPool::give_back(Buffer buffer) {
   free_.push_back(std::move(buffer));
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

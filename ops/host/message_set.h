@@ -11,7 +11,7 @@
 #include "ops/host/message_link.h"
 #include "ops/host/transfers.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // Memory that operations borrow one after the other: fresh pages cost more than what is done with
 // them. Not thread-safe.
@@ -86,4 +86,4 @@ class MessageSet : public RankSet {
   std::deque<std::uint64_t> running_;  // ascending
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -14,7 +14,7 @@
 #include "ops/host/element.h"
 #include "ops/host/loops.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 namespace {
 
@@ -175,4 +175,4 @@ void reduce(DType dtype, ReduceOp op, std::span<const void* const> inputs, void*
   });
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -7,7 +7,7 @@
 #include "core/base/isa.h"
 #include "core/base/reduction.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // out[i] = postscale * (prescale * inputs[0][i] op prescale * inputs[1][i] op ...), in the order of
 // `inputs`, for i < numel: the same bits on every CPU and however the elements are divided among
@@ -42,4 +42,4 @@ struct Kernels {
 template <typename T>
 Kernels<T> kernels(ReduceOp op, Isa isa = best_isa());
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

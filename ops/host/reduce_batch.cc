@@ -8,7 +8,7 @@
 #include "ops/host/reduce.h"
 #include "ops/host/wire.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 class PlainBatch final : public ReduceBatch, public Recycled<PlainBatch> {
@@ -184,4 +184,4 @@ std::unique_ptr<ReduceBatch> ReduceBatch::make(std::span<const Slice> slices,
   return std::make_unique<PlainBatch>(slices, reduction);
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -6,7 +6,7 @@
 
 #include "core/ports/collective.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // The elements of a fused all-reduce as they travel, one behind the other: as they are, or encoded.
 // Ranges of bytes [begin, end) begin and end at boundaries: of elements, or of an encoding's
@@ -49,4 +49,4 @@ class ReduceBatch {
   virtual void unpack(std::size_t begin, std::size_t end, const std::byte* from) const = 0;
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 constexpr std::size_t kLine = 64;
@@ -103,4 +103,4 @@ void StreamingCopy::measured(std::size_t bytes, Duration time) noexcept {
   }
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -4,7 +4,7 @@
 
 #include "core/base/clock.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // Adds the time of its life to a duration.
 class Stopwatch {
@@ -46,4 +46,4 @@ class StreamingCopy {
   const TimePoint begin_;
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -6,7 +6,7 @@
 #include "ops/host/arguments.h"
 #include "ops/host/host_memory.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 enum class Says : std::uint8_t {
@@ -293,4 +293,4 @@ void Transfers::send_answers() {
   });
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -15,7 +15,7 @@
 #include "core/ports/control_plane.h"
 #include "core/ports/fence.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 
 // Data of one transfer on its way.
 class TransferData {
@@ -207,4 +207,4 @@ class TransferOperation final : public Operation {
   bool over_ = false;
 };
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

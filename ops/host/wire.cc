@@ -11,7 +11,7 @@
 #include "ops/host/loops.h"
 #include "ops/host/reduce.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 constexpr std::size_t kScaleBytes = sizeof(float);
@@ -261,4 +261,4 @@ void reduce_encoded(WireFormat format, std::span<const void* const> inputs, std:
   clear_end(format, numel, bytes);
 }
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

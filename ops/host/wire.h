@@ -17,7 +17,7 @@
 // - A block without a magnitude of 2^-119 or more becomes zeros.
 // The same bits on every CPU, whatever `isa` is; `isa` must not exceed best_isa(). Encoded arrays
 // are aligned to 4 bytes. InvalidArgumentError for kNone and for dtypes other than f32 and f64.
-namespace hvd::host {
+namespace hvd::engine::host {
 
 inline constexpr std::int64_t kWireBlock = 256;
 
@@ -38,4 +38,4 @@ void decode(WireFormat format, const void* in, DType dtype, void* out, std::int6
 void reduce_encoded(WireFormat format, std::span<const void* const> inputs, std::int64_t numel,
                     double postscale, void* out, Isa isa = best_isa());
 
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -10,7 +10,7 @@
 #include "core/system/engine_thread.h"
 #include "core/system/interruptible_waits.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::chrono::microseconds kProbe{100};  // between looks at a starting communicator
@@ -156,4 +156,4 @@ void MpiEnvironment::finalize_at_exit() noexcept {
   log(LogLevel::kWarning, "leaving without MPI_Finalize: another rank did not reach it");
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/base/clock.h"
 #include "core/system/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Throws PeerLostError with MPI's text unless `code` is MPI_SUCCESS. Every return code of MPI goes
 // through here.
@@ -68,4 +68,4 @@ class MpiEnvironment {
   std::atomic<int> in_use_{0};  // communicators
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

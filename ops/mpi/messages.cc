@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <climits>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // A sleep costs 50 us whatever it was meant to be; until then an answer is worth waiting for.
@@ -127,4 +127,4 @@ bool MpiInbox::start_receiving() {
   return true;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/ports/control_plane.h"
 #include "ops/mpi/environment.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Communicators of our own, freed with their last user: one for control messages, whose receivers
 // take whatever comes, and one for tensors, whose tags are MpiTags.
@@ -117,4 +117,4 @@ class MpiInbox {
   Arrival arrival_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

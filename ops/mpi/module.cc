@@ -18,7 +18,7 @@
 #include "ops/mpi/messages.h"
 #include "ops/mpi/mpi_link.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::chrono::milliseconds kProbe{1};  // between looks while the others start
@@ -221,10 +221,10 @@ class Module final : public MpiModule {
 };
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine
 
-extern "C" __attribute__((visibility("default"))) hvd::MpiModule* hvd_mpi_module() {
-  static hvd::Module module;
+extern "C" __attribute__((visibility("default"))) hvd::engine::MpiModule* hvd_mpi_module() {
+  static hvd::engine::Module module;
   return &module;
 }
 

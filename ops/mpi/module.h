@@ -10,7 +10,7 @@
 #include "core/ports/rendezvous.h"
 #include "core/system/interruptible_waits.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What the MPI module offers to a program that does not link MPI. The module and the program share
 // these classes, so that they must come from one build, which open_module() checks.
@@ -51,4 +51,4 @@ inline constexpr const char* kMpiModuleSymbol = "hvd_mpi_module";
 inline constexpr const char* kMpiModuleBuild = "hvd_mpi_build";  // gives build_identity()
 using MpiModuleFunction = MpiModule* (*)();
 
-}  // namespace hvd
+}  // namespace hvd::engine

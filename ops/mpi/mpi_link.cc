@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr int kGuaranteed = 32767;  // the least MPI_TAG_UB: MPI 4.0, section 9.1.2
@@ -134,4 +134,4 @@ void MpiMessageLink::open_set(std::uint64_t key) {
       tags_.labels(), " sets apart): remove older sets");
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "ops/host/message_link.h"
 #include "ops/mpi/messages.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // How the tags of one communicator are divided, so that no message meets a receive that was not
 // meant for it:
@@ -84,4 +84,4 @@ class MpiMessageLink final : public host::MessageLink {
   MpiInbox inbox_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

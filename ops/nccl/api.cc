@@ -2,7 +2,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void check_nccl(const NcclApi& api, ncclResult_t code, const char* call, ncclComm_t communicator) {
   if (code == ncclSuccess || code == ncclInProgress) return;
@@ -17,4 +17,4 @@ std::string nccl_version_text(int version) {
          std::to_string(version % 100);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace hvd {
+namespace hvd::engine {
 
 // The functions of NCCL that are used: those of the library found at run time, or a test's.
 struct NcclApi {
@@ -65,4 +65,4 @@ NcclFile open_nccl(const std::string& file);
 // NVIDIA's Python package beside ours.
 const NcclFile& nccl_file();
 
-}  // namespace hvd
+}  // namespace hvd::engine

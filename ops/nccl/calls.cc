@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 template <typename T>
@@ -98,4 +98,4 @@ void exchange_slice(const NcclTarget& target, const ExchangeSlice& slice) {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "ops/nccl/reduction.h"
 
 // NCCL's calls for one slice. Bytes travel as such, whatever they mean. All throw PeerLostError.
-namespace hvd {
+namespace hvd::engine {
 
 // Where a call goes.
 struct NcclTarget {
@@ -33,4 +33,4 @@ void gather_slice(const NcclTarget& target, const GatherSlice& slice, Rank rank)
 // A send and a receive for each rank; those of nothing are left out.
 void exchange_slice(const NcclTarget& target, const ExchangeSlice& slice);
 
-}  // namespace hvd
+}  // namespace hvd::engine

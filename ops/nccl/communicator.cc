@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "ops/cuda/device.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::chrono::microseconds kProbe{100};
@@ -207,4 +207,4 @@ void NcclCommunicator::abort() noexcept {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "core/ports/collective.h"
 #include "ops/nccl/api.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The bytes of a fresh ncclUniqueId: one rank makes it, the others get it over what they have.
 std::string make_nccl_id(const NcclApi& api);
@@ -90,4 +90,4 @@ class NcclCommunicator {
   std::vector<std::weak_ptr<NcclCommunicator>> children_ HVD_GUARDED_BY(mutex_);
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace hvd {
+namespace hvd::engine {
 
 bool ExchangeOperation::advance() {
   if (done_) return true;
@@ -16,4 +16,4 @@ bool ExchangeOperation::advance() {
   return true;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

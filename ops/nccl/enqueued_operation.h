@@ -8,7 +8,7 @@
 #include "core/ports/collective.h"
 #include "ops/nccl/launch_queue.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A call of a LaunchQueue as the port sees it: finished when it is enqueued.
 class EnqueuedOperation : public Operation {
@@ -61,4 +61,4 @@ class ExchangeOperation final : public EnqueuedOperation {
   bool done_ = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

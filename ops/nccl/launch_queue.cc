@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "core/system/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr Duration kPumpInterval = std::chrono::microseconds(50);
@@ -194,4 +194,4 @@ std::optional<Duration> LaunchQueue::poll_interval() const {
   return awaited ? kPumpInterval : kWatchInterval;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -15,7 +15,7 @@
 #include "ops/cuda/stream.h"
 #include "ops/nccl/communicator.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Calls of all communicators of one device, begun one after another in the order of add(): NCCL
 // wants one order on all ranks, and a communicator takes the next call only when the last is over.
@@ -108,4 +108,4 @@ class LaunchQueue {
   bool draining_ = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 
 MakeNcclArena::MakeNcclArena(std::shared_ptr<NcclMemory> memory, host::MappedArenaPtr arena,
                              ArenaMemory& made, std::shared_ptr<LaunchQueue> queue, Steps steps)
@@ -29,4 +29,4 @@ bool MakeNcclArena::advance() {
   return true;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

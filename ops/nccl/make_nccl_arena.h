@@ -10,7 +10,7 @@
 #include "ops/nccl/launch_queue.h"
 #include "ops/nccl/memory.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Makes an arena: the ranks agree on whether all of them have the memory. If so each registers its
 // own and fills `arena` and `made` in; else there is none.
@@ -39,4 +39,4 @@ class MakeNcclArena final : public Operation {
   std::unique_ptr<Operation> registration_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 
 #include "ops/cuda/device.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{2} << 20;  // bytes; what CUDA maps at a time
@@ -50,4 +50,4 @@ void NcclMemory::register_with(const std::shared_ptr<NcclCommunicator>& communic
   handle_ = communicator->register_memory(memory_);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "ops/nccl/api.h"
 #include "ops/nccl/communicator.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Memory that NCCL may register: its own kind where the library has it, else CUDA's. Whole pieces
 // of 2 MiB, so that nothing else lies in what is registered. Freed with the last copy of `owner`,
@@ -35,4 +35,4 @@ class NcclMemory {
   bool asked_ = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

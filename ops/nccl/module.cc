@@ -12,7 +12,7 @@
 #include "ops/nccl/api.h"
 #include "ops/nccl/nccl_collective.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 const NcclApi& usable_nccl() {
@@ -76,10 +76,10 @@ class Module final : public NcclModule {
 };
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine
 
-extern "C" __attribute__((visibility("default"))) hvd::NcclModule* hvd_nccl_module() {
-  static auto* module = new hvd::Module;  // never destroyed: CUDA may be gone by then
+extern "C" __attribute__((visibility("default"))) hvd::engine::NcclModule* hvd_nccl_module() {
+  static auto* module = new hvd::engine::Module;  // never destroyed: CUDA may be gone by then
   return module;
 }
 

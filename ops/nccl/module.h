@@ -9,7 +9,7 @@
 #include "ops/cuda/module_memory.h"
 #include "ops/cuda/module_streams.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Where a rank stands among those that use NCCL, and how long things may take (zero = forever).
 struct NcclPlace {
@@ -69,4 +69,4 @@ inline constexpr const char* kNcclModuleSymbol = "hvd_nccl_module";
 inline constexpr const char* kNcclModuleBuild = "hvd_nccl_build";  // gives build_identity()
 using NcclModuleFunction = NcclModule* (*)();
 
-}  // namespace hvd
+}  // namespace hvd::engine

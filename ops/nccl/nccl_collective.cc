@@ -16,7 +16,7 @@
 #include "ops/nccl/packed_batch.h"
 #include "ops/nccl/reduction.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 template <typename Slices>
@@ -337,4 +337,4 @@ std::unique_ptr<Collective> NcclCollective::subset(std::uint32_t, std::span<cons
   return std::make_unique<NcclCollective>(queue_, make_communicator(std::move(without), place));
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

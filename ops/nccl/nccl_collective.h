@@ -13,7 +13,7 @@
 #include "ops/nccl/memory.h"
 #include "ops/nccl/packing_buffers.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Collectives on the memory of one CUDA device. A fused all-reduce of up to kMostPacked bytes is
 // packed and unpacked in one launch each; other batches are one group of NCCL calls, a call a
@@ -103,4 +103,4 @@ class NcclCollective final : public Collective {
   std::vector<Fence> ready_;   // for the next call
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

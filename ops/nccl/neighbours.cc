@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace hvd {
+namespace hvd::engine {
 
 std::vector<Slice> join_neighbours(std::span<const Slice> slices) {
   std::vector<Slice> sorted(slices.begin(), slices.end());
@@ -22,4 +22,4 @@ std::vector<Slice> join_neighbours(std::span<const Slice> slices) {
   return joined;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

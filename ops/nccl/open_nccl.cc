@@ -6,7 +6,7 @@
 
 #include "ops/nccl/api.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 namespace fs = std::filesystem;
@@ -127,4 +127,4 @@ const NcclFile& nccl_file() {
   return file;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kAlignment = 64;  // bytes; more than the vectors of the kernels need
@@ -43,4 +43,4 @@ void PackedBatch::unpack(cudaStream_t stream) const {
   copy_pieces(device_, stream, out_rule_, out_);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

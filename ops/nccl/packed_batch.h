@@ -8,7 +8,7 @@
 #include "ops/cuda/copy.h"
 #include "ops/nccl/reduction.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A fused all-reduce as one tensor: copied into a buffer and back in one launch each, converted to
 // the dtype it travels in and scaled on the way.
@@ -39,4 +39,4 @@ class PackedBatch {
   std::vector<CopyPiece> out_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

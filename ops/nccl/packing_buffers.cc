@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 
 PackingBuffers::~PackingBuffers() {
   for (const auto& turn : turns_) queue_->retire(std::move(turn->memory));
@@ -20,4 +20,4 @@ std::shared_ptr<PackingBuffers::Turn> PackingBuffers::take(std::size_t bytes) {
   return turn;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

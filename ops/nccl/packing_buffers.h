@@ -8,7 +8,7 @@
 #include "ops/nccl/launch_queue.h"
 #include "ops/nccl/memory.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Where batches of one communicator are packed: two buffers in turn, so that one is filled while
 // NCCL works on the other. They grow; all ranks take the same sizes in the same order. For one
@@ -41,4 +41,4 @@ class PackingBuffers {
   std::size_t next_ = 0;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

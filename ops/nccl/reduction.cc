@@ -7,7 +7,7 @@
 #include "core/base/half.h"
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 [[noreturn]] void refuse(const std::string& what, DType dtype) {
@@ -126,4 +126,4 @@ NcclScaledSum::~NcclScaledSum() {
   if (made_) api_.red_op_destroy(op_, communicator_);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

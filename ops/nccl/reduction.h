@@ -5,7 +5,7 @@
 #include "core/base/reduction.h"
 #include "ops/nccl/api.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // An all-reduce or reduce-scatter as NCCL understands it.
 struct NcclReduction {
@@ -43,4 +43,4 @@ class NcclScaledSum {
   bool made_ = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

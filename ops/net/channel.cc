@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kHeader =
@@ -102,4 +102,4 @@ void Channel::close() {
   unsent_.clear();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

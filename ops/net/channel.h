@@ -12,7 +12,7 @@
 #include "ops/net/handshake.h"
 #include "ops/net/tcp_socket.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 inline constexpr std::int32_t kNoRank = -1;
 
@@ -79,4 +79,4 @@ class Channel {
   std::string end_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

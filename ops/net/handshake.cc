@@ -7,7 +7,7 @@
 #include "core/system/host.h"
 #include "ops/net/secret.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x48445648;  // "HVDH"
@@ -214,4 +214,4 @@ void Handshake::fail(Fault fault, std::string why) {
   why_ = std::move(why);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -21,7 +21,7 @@
 // key_e = HMAC(job key, epoch). A refusal is a welcome with another outcome, and as authentic.
 // After it the stream belongs to the caller's and the listener's own protocol, which is neither
 // encrypted nor authenticated: whoever can alter what the network carries can alter that.
-namespace hvd {
+namespace hvd::engine {
 
 // The listeners of a job may share a key: what was said to one proves nothing to another.
 enum class HandshakeService : std::uint16_t {
@@ -128,4 +128,4 @@ class Handshake {
   Bytes output_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 
 #include "core/system/host.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::array<std::uint32_t, 64> kRoundConstants = {
@@ -129,4 +129,4 @@ bool same_secret(std::span<const std::byte> a, std::span<const std::byte> b) noe
   return difference == std::byte{0};
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace hvd {
+namespace hvd::engine {
 
 using Sha256Digest = std::array<std::byte, 32>;
 
@@ -43,4 +43,4 @@ JobKey draw_key();
 // Takes equally long wherever the two differ; their lengths are no secret.
 bool same_secret(std::span<const std::byte> a, std::span<const std::byte> b) noexcept;
 
-}  // namespace hvd
+}  // namespace hvd::engine

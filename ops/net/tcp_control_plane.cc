@@ -18,7 +18,7 @@
 #include "core/system/engine_thread.h"
 #include "core/system/interruptible_waits.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kLongestReason = 1'000;  // bytes
@@ -339,4 +339,4 @@ std::unique_ptr<TcpControlPlane> connect_hosts(Rendezvous& others, const Placeme
   return plane;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -15,7 +15,7 @@
 #include "ops/net/secret.h"
 #include "ops/net/tcp_network.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Ranks of several hosts talk over TCP. The polling thread serves the sockets: a hop from one
 // thread to another takes longer than the network. While none polls, a thread of its own serves
@@ -113,4 +113,4 @@ std::unique_ptr<TcpControlPlane> connect_hosts(Rendezvous& others, const Placeme
                                                const Config& config, DoorbellState* bell,
                                                TimePoint deadline);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 8;
@@ -50,4 +50,4 @@ void TcpFrameReader::take(std::span<const std::byte> bytes, const Taker& taker) 
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/base/bytes.h"
 
 // What travels over a connection after its handshake (ops/net/handshake.h), both ways.
-namespace hvd {
+namespace hvd::engine {
 
 enum class TcpFrameKind : std::uint32_t {
   kMessage = 1,
@@ -36,4 +36,4 @@ class TcpFrameReader {
   std::size_t length_ = 0;  // of the body, once the header is here
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // How often to look for notes while nothing here waits for any.
@@ -285,4 +285,4 @@ void TcpLink::watch(Peer& other, Rank rank) {
   change(other.incoming, other.watches_reading, !other.receives.blocked(), true);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "ops/net/tcp_control_plane.h"
 #include "ops/net/tcp_stream.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Messages over TCP. A rank connects to another one when it first sends to it; each connection
 // carries one direction. The caller moves the bytes, without a lock or another thread; while it
@@ -94,4 +94,4 @@ class TcpLink final : public host::MessageLink {
   TimePoint last_looked_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "core/base/fields.h"
 #include "ops/net/tcp_socket.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -310,4 +310,4 @@ void TcpNetwork::lose(Rank rank, const std::string& why) {
   if (!other.left) events_.push_back({rank, {}, true, other.why});
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

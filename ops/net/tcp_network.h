@@ -19,7 +19,7 @@
 #include "ops/net/tcp_frames.h"
 #include "ops/net/tcp_socket.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The connections of one rank: an event loop's body, without a thread, a lock or a wait. For
 // control messages a pair of ranks has one connection, or two if both began one at the same time;
@@ -215,4 +215,4 @@ class TcpNetwork {
   Departure departure_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 
 #include "ops/net/tcp_network.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr Duration kConnectLimit = std::chrono::seconds(2);          // of one address
@@ -195,4 +195,4 @@ bool TcpNetwork::parted() const {
   });
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

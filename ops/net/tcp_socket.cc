@@ -20,7 +20,7 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kMostAddresses = 64;  // of one rank
@@ -412,4 +412,4 @@ std::optional<std::size_t> read_some(int socket, std::span<std::byte> bytes, std
   return read_some(socket, {&region, 1}, why);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

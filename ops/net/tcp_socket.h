@@ -18,7 +18,7 @@
 #include "core/base/clock.h"
 #include "core/config/port_range.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 struct TcpAddress {
   std::string host;  // numeric IPv4 or IPv6
@@ -109,11 +109,11 @@ class TcpDescriptor {
   std::size_t place_ = 0;  // in the list of what children close
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine
 
 // Non-blocking TCP sockets. What fails for good throws UnsupportedError with the call and its text.
 // Ports that are taken are an InvalidArgumentError: the user may choose others.
-namespace hvd {
+namespace hvd::engine {
 
 struct TcpListener {
   TcpDescriptor socket;
@@ -161,4 +161,4 @@ std::optional<std::size_t> read_some(int socket, std::span<std::byte> bytes, std
 std::optional<std::size_t> write_some(int socket, std::span<iovec> regions, std::string& why);
 std::optional<std::size_t> read_some(int socket, std::span<iovec> regions, std::string& why);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kBytesAt = 24;  // where a header has its number of bytes
@@ -314,4 +314,4 @@ void TcpReceivingStream::finish(const Receive& receive, std::size_t bytes, bool 
   if (!whole || bytes != receive.expected) receive.owner->complete = false;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

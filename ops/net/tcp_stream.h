@@ -16,7 +16,7 @@
 // The two ends of a connection that carries messages of a host::MessageLink in one direction, as
 // frames: a header, the bytes, and one byte that says whether the sender gave up half way. Not
 // thread-safe.
-namespace hvd {
+namespace hvd::engine {
 
 enum class TcpMessageKind : std::uint32_t { kData = 1, kNote = 2 };
 
@@ -143,4 +143,4 @@ class TcpReceivingStream {
   std::size_t offered_ = 0;  // to the last system call
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include "core/base/status.h"
 #include "ops/host/reduce.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 SelfTransfers::TransferPtr SelfTransfers::add(host::Transfer transfer) {
   auto added = std::make_shared<host::Transfer>(std::move(transfer));
@@ -97,4 +97,4 @@ void SelfControlPlane::send(Rank to, std::span<const std::byte>) {
   throw InternalError("a world of one rank sent a message to rank ", to);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "core/ports/control_plane.h"
 #include "ops/host/host_collective.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Sends and receives of one rank to itself: of each set and tag the n-th with the n-th. What
 // host::Transfers is where there are other ranks.
@@ -122,4 +122,4 @@ class SelfControlPlane final : public ControlPlane {
   Doorbell doorbell_{state_};
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

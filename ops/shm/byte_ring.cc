@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace hvd {
+namespace hvd::engine {
 
 std::size_t ByteRing::room() const noexcept {
   const auto used = state_->written.load(std::memory_order_relaxed) -
@@ -45,4 +45,4 @@ bool ByteRing::read(std::span<std::byte> out) noexcept {
          state_->writer_waits.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace hvd {
+namespace hvd::engine {
 
 // The shared part of a ring: positions count bytes since the beginning and never wrap.
 struct ByteRingState {
@@ -47,4 +47,4 @@ class ByteRing {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Of all rings for transfers; one that is full makes its sender wait.
@@ -210,4 +210,4 @@ ByteRing Mailboxes::ring(int from, int to) const noexcept {
   return {reinterpret_cast<ByteRingState*>(states)[pair], data + pair * ring_bytes_, ring_bytes_};
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

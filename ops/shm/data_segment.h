@@ -12,7 +12,7 @@
 #include "ops/shm/byte_ring.h"
 #include "ops/shm/shared_memory.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 enum class RankState : std::uint32_t { kHere = 0, kLeft = 1, kFailed = 2 };
 
@@ -139,4 +139,4 @@ class DataSegment {
   std::byte* base_;  // where the layout begins
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 struct Record {
@@ -93,4 +93,4 @@ std::optional<DescriptorMessage> receive_descriptors(const UniqueFd& socket) {
   return message;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

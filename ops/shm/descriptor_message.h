@@ -7,7 +7,7 @@
 
 #include "core/base/unique_fd.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A number and up to kMost descriptors, over a Unix stream socket. The other end gets descriptors
 // of its own for the same files.
@@ -26,4 +26,4 @@ bool send_descriptors(const UniqueFd& socket, std::int32_t number,
 // sent something else, UnsupportedError if this process may not open that many files.
 std::optional<DescriptorMessage> receive_descriptors(const UniqueFd& socket);
 
-}  // namespace hvd
+}  // namespace hvd::engine

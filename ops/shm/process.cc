@@ -18,7 +18,7 @@
 #include "core/base/status.h"
 #include "core/system/engine_thread.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 UniqueFd open_pidfd(pid_t pid) {
@@ -128,4 +128,4 @@ void PeerWatch::report_ended() {
   });
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 
 #include "core/base/unique_fd.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A process of this host, as its PID namespace numbers it. The start time tells it from a later one
 // that got the same number.
@@ -77,4 +77,4 @@ class PeerWatch {
   std::thread thread_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

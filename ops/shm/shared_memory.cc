@@ -13,7 +13,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // What is reserved by one system call: the most, and the least after signals interrupted it.
@@ -171,4 +171,4 @@ std::shared_ptr<ArenaPart> ArenaFiles::open(int rank, std::size_t offset, std::s
   return std::make_shared<ArenaPart>(file, offset, bytes, false);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 
 #include "core/base/unique_fd.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Memory that several processes map, of an anonymous file (memfd): it has no name, so no other
 // process finds it, the size of /dev/shm does not matter, and the system frees it with the last
@@ -94,4 +94,4 @@ class ArenaFiles {
   std::size_t next_ = 0;  // offset in this rank's file
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "ops/shm/shm_operation.h"
 #include "ops/shm/shm_set.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Collectives among the ranks of one host through a segment that all map (DataSegment). A rank
 // packs straight from the tensors into chunks of its own, which the others read and unpack straight
@@ -54,4 +54,4 @@ class ShmCollective final : public host::SetCollective<ShmCollective, ShmSet, Sh
   host::MappedArenas arenas_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 
 #include "core/runtime/wake/waiting.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using FrameLength = std::uint64_t;
@@ -227,4 +227,4 @@ void ShmControlPlane::abort(const Status& why) noexcept {
   doorbell_.ring();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

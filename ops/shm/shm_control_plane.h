@@ -13,7 +13,7 @@
 #include "ops/shm/data_segment.h"
 #include "ops/shm/process.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Ranks of one host talk through mailboxes in a segment that all map. A rank that dies is noticed
 // by the others through the system, whatever it was doing; one whose control plane was destroyed
@@ -82,4 +82,4 @@ class ShmControlPlane final : public ControlPlane {
   std::unique_ptr<PeerWatch> watch_;  // last: its thread uses the rest
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "ops/host/host_memory.h"
 #include "ops/host/streaming_copy.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 ShmOperation::ShmOperation(std::shared_ptr<ShmSet> set, std::vector<Fence> ready)
     : set_(std::move(set)),
@@ -237,4 +237,4 @@ void ShmExchange::read(Step step) {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "ops/host/reduce_batch.h"
 #include "ops/shm/shm_set.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // An operation has a lane of its set to itself; operation n of a set takes lane n % lanes, once
 // operation n - lanes is finished on all ranks. A rank shows what it has in steps of a chunk; it
@@ -256,4 +256,4 @@ class ShmMakeArena final : public ShmOperation {
   bool mapped_ = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

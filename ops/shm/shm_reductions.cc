@@ -8,7 +8,7 @@
 #include "ops/host/reduce.h"
 #include "ops/host/streaming_copy.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kBlock = std::size_t{8} << 10;  // bytes of a sum before it is shown
@@ -219,4 +219,4 @@ void ShmReduceInPlace::reduce(const Slice& slice, std::size_t first, std::size_t
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kPadding = 4096;  // bytes at a time
@@ -258,4 +258,4 @@ void ShmSet::abort() noexcept {
   segment().ring(segment().rank());
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "ops/host/transfers.h"
 #include "ops/shm/data_segment.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What the Collectives of one rank share.
 struct ShmShared {
@@ -93,4 +93,4 @@ class ShmSet : public host::RankSet {
   std::uint64_t next_operation_ = 0;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -23,25 +23,26 @@ constexpr Duration kRetryInterval = std::chrono::milliseconds(200);  // before a
 
 // One attempt at one endpoint: an open connection, or an empty one and why not. Throws
 // PeerLostError when hvdrun, proven to be it, does not want this agent.
-Connection attempt(const TcpAddress& endpoint, const AgentCall& call, std::string& why) {
-  TcpDescriptor socket = connect_to(endpoint, call.link_timeout);
+Connection attempt(const engine::TcpAddress& endpoint, const AgentCall& call, std::string& why) {
+  engine::TcpDescriptor socket = engine::connect_to(endpoint, call.link_timeout);
   int error = socket ? 0 : errno;
   const TimePoint connected_by = std::min(call.give_up, Clock::now() + kConnectLimit);
   if (socket) {
     const bool done = wait_until_ready(socket.get(), POLLOUT, connected_by, call.endings);
-    error = done ? connect_result(socket.get()) : ETIMEDOUT;
+    error = done ? engine::connect_result(socket.get()) : ETIMEDOUT;
   }
   if (error != 0) {
     why = std::strerror(error);
     return {};
   }
-  Connection made(std::move(socket), Handshake::caller(key_bytes(call.to), kTerms, call.number));
+  Connection made(std::move(socket),
+                  engine::Handshake::caller(key_bytes(call.to), kTerms, call.number));
   const TimePoint greeted_by = std::min(call.give_up, Clock::now() + kGreetLimit);
   while (!made.shake_hands()) {
-    const Handshake& handshake = made.handshake();
-    if (handshake.state() == Handshake::State::kFailed) {
+    const engine::Handshake& handshake = made.handshake();
+    if (handshake.state() == engine::Handshake::State::kFailed) {
       why = "it " + handshake.why();
-      if (handshake.fault() != Handshake::Fault::kRefused) return {};
+      if (handshake.fault() != engine::Handshake::Fault::kRefused) return {};
       throw PeerLostError(described(call) + ": hvdrun at " + to_string(endpoint) + " " +
                           handshake.why());
     }
@@ -63,10 +64,11 @@ bool wait_until_ready(int fd, short events, TimePoint limit, std::span<const int
   std::vector<pollfd> polls = {{fd, events, 0}};
   for (const int ending : endings) polls.push_back({ending, POLLIN, 0});
   while (true) {
-    const int count = poll(polls.data(), polls.size(), milliseconds_until(limit));
+    const int count = poll(polls.data(), polls.size(), engine::milliseconds_until(limit));
     const auto ended = [](const pollfd& each) { return each.revents != 0; };
     if (count > 0 && std::any_of(polls.begin() + 1, polls.end(), ended)) {
-      throw PeerLostError("agent on " + host_name() + ": stopped before it had reached hvdrun");
+      throw PeerLostError("agent on " + engine::host_name() +
+                          ": stopped before it had reached hvdrun");
     }
     if (count > 0 && polls[0].revents != 0) return true;
     if (count == 0 && Clock::now() >= limit) return false;
@@ -74,7 +76,7 @@ bool wait_until_ready(int fd, short events, TimePoint limit, std::span<const int
 }
 
 std::optional<Message> Connection::next() {
-  auto frame = Channel::next();
+  auto frame = engine::Channel::next();
   if (!frame) return std::nullopt;
   return Message{static_cast<MessageType>(frame->type), frame->rank, std::move(frame->payload)};
 }
@@ -82,7 +84,7 @@ std::optional<Message> Connection::next() {
 std::string read_key_file(const std::string& path, bool make) {
   if (make) {
     const UniqueFd made(open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
-    const std::string line = random_hex(64) + "\n";
+    const std::string line = engine::random_hex(64) + "\n";
     if (made && write(made.get(), line.data(), line.size()) < 0) unlink(path.c_str());
   }
   std::ifstream file(path);
@@ -92,15 +94,15 @@ std::string read_key_file(const std::string& path, bool make) {
 }
 
 std::string described(const AgentCall& call) {
-  return str_cat("agent ", call.number, " on ", host_name());
+  return str_cat("agent ", call.number, " on ", engine::host_name());
 }
 
 Connection call_launcher(const AgentCall& call) {
-  const std::vector<TcpAddress> endpoints =
-      in_order_of_promise(call.to.endpoints, local_addresses());
+  const std::vector<engine::TcpAddress> endpoints =
+      in_order_of_promise(call.to.endpoints, engine::local_addresses());
   while (true) {
     std::string met;
-    for (const TcpAddress& endpoint : endpoints) {
+    for (const engine::TcpAddress& endpoint : endpoints) {
       std::string why;
       if (Connection made = attempt(endpoint, call, why)) return made;
       met += " " + to_string(endpoint) + " (" + why + ")";

@@ -13,7 +13,7 @@ namespace hvd::runner {
 
 // What hvdrun and its agents agree on: hvdrun listens, as number 0, and agents call it
 // with their numbers.
-inline constexpr Handshake::Terms kTerms{HandshakeService::kRunner, 0, 0};
+inline constexpr engine::Handshake::Terms kTerms{engine::HandshakeService::kRunner, 0, 0};
 
 // Of an agent that takes whatever number is left.
 inline constexpr int kAnyNumber = INT32_MAX;
@@ -24,14 +24,15 @@ inline std::span<const std::byte> key_bytes(const AgentAddress& address) {
 
 // One end of a connection between hvdrun and an agent or a relay's client. Its limits against hosts
 // that are gone are the socket's.
-class Connection : public Channel {
+class Connection : public engine::Channel {
  public:
   Connection() = default;
-  explicit Connection(TcpDescriptor socket, std::optional<Handshake> handshake = {})
-      : Channel(std::move(socket), std::move(handshake), {kMessageTypes, kLargestMessage}) {}
+  explicit Connection(engine::TcpDescriptor socket, std::optional<engine::Handshake> handshake = {})
+      : engine::Channel(std::move(socket), std::move(handshake), {kMessageTypes, kLargestMessage}) {
+  }
 
   template <typename M>
-  void say(const M& message, std::int32_t rank = kNoRank) {
+  void say(const M& message, std::int32_t rank = engine::kNoRank) {
     send(static_cast<std::uint8_t>(M::kType), rank, encode_fields(message));
   }
   // The next message that came. Throws PeerLostError on a malformed one.

@@ -16,28 +16,28 @@ constexpr Duration kListenPause = std::chrono::milliseconds(100);  // without de
 
 std::vector<std::string> listening_addresses(bool remote, const std::string& interfaces) {
   if (!remote) return {"127.0.0.1"};
-  const std::vector<LocalAddress> local = local_addresses();
-  std::vector<std::string> addresses = addresses_of(interfaces, local);
+  const std::vector<engine::LocalAddress> local = engine::local_addresses();
+  std::vector<std::string> addresses = engine::addresses_of(interfaces, local);
   // Another machine that calls its own loopback finds another program there.
-  if (!std::all_of(addresses.begin(), addresses.end(), is_loopback)) {
-    std::erase_if(addresses, is_loopback);
+  if (!std::all_of(addresses.begin(), addresses.end(), engine::is_loopback)) {
+    std::erase_if(addresses, engine::is_loopback);
   }
   return addresses;
 }
 
 Reception::Reception(std::span<const std::string> addresses, PortRange ports, std::string key,
                      std::size_t agents, Duration link_timeout, Expects expects)
-    : listeners_(listen_on_each(addresses, ports)),
+    : listeners_(engine::listen_on_each(addresses, ports)),
       address_{std::move(key), {}},
       most_(kMaxUnauthenticatedPeers + agents),
       link_timeout_(link_timeout),
       expects_(std::move(expects)) {
-  for (const TcpListener& each : listeners_) address_.endpoints.push_back(each.at);
+  for (const engine::TcpListener& each : listeners_) address_.endpoints.push_back(each.at);
 }
 
 void Reception::add_polls(std::vector<pollfd>& polls) const {
   const bool open = listen_again_ == TimePoint{};
-  for (const TcpListener& listening : listeners_) {
+  for (const engine::TcpListener& listening : listeners_) {
     polls.push_back({open ? listening.socket.get() : -1, POLLIN, 0});
   }
   for (const UnauthenticatedPeer& peer : unauthenticated_) {
@@ -73,23 +73,26 @@ bool Reception::serve(UnauthenticatedPeer& peer, std::vector<Agent>& agents) {
     agents.push_back({connection.handshake().from(), std::move(connection)});
     return false;
   }
-  return connection.handshake().state() == Handshake::State::kGoing && !connection.ended();
+  return connection.handshake().state() == engine::Handshake::State::kGoing && !connection.ended();
 }
 
 void Reception::accept_all(int listening, TimePoint now) {
   while (true) {
-    TcpDescriptor socket = accept_from(listening, link_timeout_);
+    engine::TcpDescriptor socket = engine::accept_from(listening, link_timeout_);
     if (!socket) {
-      if (!is_out_of_descriptors(errno)) return;
+      if (!engine::is_out_of_descriptors(errno)) return;
       // poll() would return at once again and again; and the oldest peer has what we need.
       if (!unauthenticated_.empty()) unauthenticated_.pop_front();
       listen_again_ = now + kListenPause;
       return;
     }
     if (unauthenticated_.size() >= most_) unauthenticated_.pop_front();
-    const auto admits = [this](std::int32_t from, HandshakeService) { return expects_(from); };
+    const auto admits = [this](std::int32_t from, engine::HandshakeService) {
+      return expects_(from);
+    };
     unauthenticated_.push_back(
-        {Connection(std::move(socket), Handshake::listener(key_bytes(address_), kTerms, admits)),
+        {Connection(std::move(socket),
+                    engine::Handshake::listener(key_bytes(address_), kTerms, admits)),
          now + kUnauthenticatedLimit});
   }
 }

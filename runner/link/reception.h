@@ -61,7 +61,7 @@ class Reception {
   bool serve(UnauthenticatedPeer& peer, std::vector<Agent>& agents);
   void accept_all(int listening, TimePoint now);
 
-  std::vector<TcpListener> listeners_;
+  std::vector<engine::TcpListener> listeners_;
   AgentAddress address_;
   std::size_t most_;
   Duration link_timeout_;

@@ -38,7 +38,7 @@ AgentAddress parse_agent_address(std::string_view text) {
   AgentAddress address;
   address.key = text.substr(0, blank);
   for (const std::string_view part : split(text.substr(blank + 1), ',')) {
-    const auto endpoint = parse_tcp_address(part);
+    const auto endpoint = engine::parse_tcp_address(part);
     if (!endpoint) throw bad;
     address.endpoints.push_back(*endpoint);
   }

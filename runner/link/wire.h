@@ -151,7 +151,7 @@ struct ClockQuestion {
 
 struct Message {
   MessageType type = MessageType::kHello;
-  std::int32_t rank = kNoRank;
+  std::int32_t rank = engine::kNoRank;
   Bytes payload;
 };
 
@@ -164,8 +164,8 @@ M read(const Message& message) {
 
 // Where agents find hvdrun: the value of kAgentVariable, "key address:port,address:port".
 struct AgentAddress {
-  std::string key;                    // of the handshakes: 64 hexadecimal digits
-  std::vector<TcpAddress> endpoints;  // of one hvdrun
+  std::string key;                            // of the handshakes: 64 hexadecimal digits
+  std::vector<engine::TcpAddress> endpoints;  // of one hvdrun
 };
 
 std::string to_string(const AgentAddress& address);

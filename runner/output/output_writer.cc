@@ -124,7 +124,7 @@ void OutputWriter::State::run() {
 
 OutputWriter::OutputWriter() : state_(std::make_shared<State>()) {
   if (!state_->changed) throw InternalError("eventfd: no descriptor");
-  start_engine_thread([state = state_] { state->run(); }).detach();
+  engine::start_engine_thread([state = state_] { state->run(); }).detach();
 }
 
 OutputWriter::~OutputWriter() {
@@ -208,7 +208,7 @@ RankFiles::RankFiles(const std::string& folder, int np, int first, int count) {
       const std::string path = (place / name).string();
       if (problem) refuse("cannot create '" + path + "': " + problem.message());
       try {
-        files_.emplace(std::pair(rank, stream), File{open_output(path), path});
+        files_.emplace(std::pair(rank, stream), File{engine::open_output(path), path});
       } catch (const InvalidArgumentError& error) {
         refuse(error.what());
       }
@@ -219,7 +219,7 @@ RankFiles::RankFiles(const std::string& folder, int np, int first, int count) {
 std::string RankFiles::write(int rank, Stream stream, std::string_view bytes) {
   const auto it = files_.find({rank, stream});
   if (it == files_.end()) return "";
-  if (write_all(it->second.fd, bytes)) return "";
+  if (engine::write_all(it->second.fd, bytes)) return "";
   std::string why = it->second.path + ": " + std::strerror(errno) +
                     "; what follows of this rank is not in the file";
   files_.erase(it);

@@ -75,8 +75,9 @@ Environment plan_environment(const Options& options, const LaunchContext& contex
                              const std::string& agent_address) {
   Environment environment = rank_environment(options, context);
   environment[kAgentVariable] = agent_address;
-  environment[kJobVariable] = make_job_name();  // one that was there is another job's
-  if (context.is_root) {  // mpirun refuses root otherwise; containers run as root
+  environment[engine::kJobVariable] =
+      engine::make_job_name();  // one that was there is another job's
+  if (context.is_root) {        // mpirun refuses root otherwise; containers run as root
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT", "1");
     environment.insert_or_assign("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
@@ -273,7 +274,7 @@ LaunchPlan make_launch_plan(const Options& options, const LaunchContext& context
   if (!options.mpi_args.empty()) {
     plan.warnings.push_back("--mpi-args does nothing: hvdrun starts these ranks without mpirun");
   }
-  plan.meeting = MeetingChoice{rendezvous, random_hex(64)};
+  plan.meeting = MeetingChoice{rendezvous, engine::random_hex(64)};
   if (options.manual.nodes > 1)
     add_nodes(plan, options, agent_address.substr(0, agent_address.find(' ')));
   plan.agent_address = agent_address;

@@ -23,7 +23,7 @@
 #include "ops/host/reduce.h"
 #include "ops/host/wire.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr WireFormat kFormats[] = {WireFormat::kF16, WireFormat::kBF16, WireFormat::kInt8};
@@ -188,7 +188,7 @@ void print_estimate(std::size_t ranks) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine
 
 int main(int argc, char** argv) {
   const long ranks = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 4;
@@ -197,9 +197,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   for (const std::int64_t numel : {std::int64_t{1} << 18, std::int64_t{1} << 24}) {
-    hvd::Workload work(numel, static_cast<std::size_t>(ranks));
-    hvd::print_speeds(work, numel);
+    hvd::engine::Workload work(numel, static_cast<std::size_t>(ranks));
+    hvd::engine::print_speeds(work, numel);
   }
-  hvd::print_estimate(static_cast<std::size_t>(ranks));
+  hvd::engine::print_estimate(static_cast<std::size_t>(ranks));
   return 0;
 }

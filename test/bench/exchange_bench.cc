@@ -26,7 +26,7 @@
 #include "ops/host/reduce.h"
 #include "ops/host/streaming_copy.h"
 
-namespace hvd::bench {
+namespace hvd::engine::bench {
 namespace {
 
 constexpr int kRounds = 2000;
@@ -154,9 +154,10 @@ void all(int ranks) {
 }
 
 }  // namespace
-}  // namespace hvd::bench
+}  // namespace hvd::engine::bench
 
 int main(int argc, char** argv) {
-  hvd::bench::all(argc > 1 ? std::clamp(std::atoi(argv[1]), 2, hvd::bench::kMostRanks) : 8);
+  hvd::engine::bench::all(
+      argc > 1 ? std::clamp(std::atoi(argv[1]), 2, hvd::engine::bench::kMostRanks) : 8);
   return 0;
 }

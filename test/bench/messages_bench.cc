@@ -13,16 +13,16 @@ namespace {
 constexpr int kTensors = 8;
 constexpr int kRanksOfAHost = 8;
 
-void deliver(hvd::test::LockStepCluster& cluster) {
+void deliver(hvd::engine::test::LockStepCluster& cluster) {
   for (auto all = cluster.events(); !all.empty(); all = cluster.events()) {
     for (const auto& event : all) cluster.perform(event);
   }
 }
 
 // One after the other, so that no two share a batch.
-void step(hvd::test::LockStepCluster& cluster) {
+void step(hvd::engine::test::LockStepCluster& cluster) {
   for (int i = 0; i < kTensors; ++i) {
-    hvd::Request request;
+    hvd::engine::Request request;
     request.name = "layer" + std::to_string(i) + ".weight";
     request.shapes = {{i + 1, 3}};
     for (hvd::Rank r = 0; r < cluster.size(); ++r) cluster.submit(r, request);
@@ -34,8 +34,8 @@ void step(hvd::test::LockStepCluster& cluster) {
 
 int main() {
   for (const int size : {8, 64, 256, 1024, 2048, 4096}) {
-    const auto trees = hvd::test::hosts_of(size, kRanksOfAHost);
-    hvd::test::LockStepCluster cluster(trees, {});
+    const auto trees = hvd::engine::test::hosts_of(size, kRanksOfAHost);
+    hvd::engine::test::LockStepCluster cluster(trees, {});
     step(cluster);
     const std::size_t before = cluster.messages_sent(0);
     step(cluster);

@@ -25,10 +25,10 @@ void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 
-namespace hvd::bench {
+namespace hvd::engine::bench {
 
 std::size_t allocations() {
   return count;
 }
 
-}  // namespace hvd::bench
+}  // namespace hvd::engine::bench

@@ -2,9 +2,9 @@
 
 #include <cstddef>
 
-namespace hvd::bench {
+namespace hvd::engine::bench {
 
 // How often this program has asked for memory. One thread.
 std::size_t allocations();
 
-}  // namespace hvd::bench
+}  // namespace hvd::engine::bench

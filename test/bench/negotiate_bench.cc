@@ -13,7 +13,7 @@
 #include "test/bench/negotiate_allocations.h"
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 std::vector<Request> gradients(int count) {
@@ -98,4 +98,4 @@ BENCHMARK_CAPTURE(cached_step, eight_ranks, {0, 0, 0, 0, 0, 0, 0, 0})->Arg(200);
 BENCHMARK_CAPTURE(cached_step, chain_of_four, {0, 0, 1, 2})->Arg(200);
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 void sum(benchmark::State& state, DType dtype) {
@@ -42,4 +42,4 @@ BENCHMARK_CAPTURE(sum, f16, DType::kF16)->Apply(arguments);
 BENCHMARK_CAPTURE(sum, bf16, DType::kBF16)->Apply(arguments);
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "test/fuzz/frames.h"
 #include "test/fuzz/session.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr int kJobs = 40;
@@ -100,12 +100,12 @@ void write_corpus(const std::filesystem::path& folder) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::cerr << "usage: fuzz_corpus DIRECTORY\n";
     return 2;
   }
-  hvd::test::write_corpus(argv[1]);
+  hvd::engine::test::write_corpus(argv[1]);
 }

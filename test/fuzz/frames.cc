@@ -21,7 +21,7 @@
 #include "ops/net/tcp_stream.h"
 #include "runner/link/connection.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using std::chrono::seconds;
@@ -539,4 +539,4 @@ std::vector<std::pair<std::string, Bytes>> frames_of_real_peers() {
   return all;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

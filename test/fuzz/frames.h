@@ -8,7 +8,7 @@
 
 #include "core/base/bytes.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Gives bytes to what reads those of other processes: the first byte says to which reader, the
 // second what the sender is (see frames.cc), the rest is what it sends. Aborts the process when
@@ -19,4 +19,4 @@ void read_as_peer(std::span<const std::byte> input);
 // What real peers send, by name, for the fuzzer to start from.
 std::vector<std::pair<std::string, Bytes>> frames_of_real_peers();
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -7,6 +7,6 @@
 #include "test/fuzz/frames.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  hvd::test::read_as_peer(std::as_bytes(std::span(data, size)));
+  hvd::engine::test::read_as_peer(std::as_bytes(std::span(data, size)));
   return 0;
 }

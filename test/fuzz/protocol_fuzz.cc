@@ -10,6 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace hvd;
+  using namespace hvd::engine;
   if (size == 0) return 0;
   std::span<const std::byte> session(reinterpret_cast<const std::byte*>(data), size);
   test::SessionRank rank(static_cast<Rank>(data[0] % 4));

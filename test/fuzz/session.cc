@@ -7,7 +7,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/message.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 // Rank 0, rank 1 below it, ranks 2 and 3 below rank 1.
@@ -136,4 +136,4 @@ std::vector<OutgoingMessage> SessionRank::outcome() {
   return messages;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

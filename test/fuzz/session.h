@@ -8,7 +8,7 @@
 
 #include "core/negotiate/rank_protocol.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // What happens to one rank, as bytes: who it is, then one record an event. The fuzzer makes up such
 // bytes; the corpus holds what ranks of real jobs went through.
@@ -55,4 +55,4 @@ class SessionRank {
   bool look_ = false;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

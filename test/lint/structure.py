@@ -306,6 +306,25 @@ def check_flags(root, findings):
                                 "(bindings/native/numbers.h)")
 
 
+# Parts of the engine that stay in namespace hvd: metrics, which programs read, and what templates of core/base
+# find by the namespace of their argument.
+OF_USERS = {"core/negotiate/messages/message.cc", "core/negotiate/messages/message.h", "core/observe/metrics.cc",
+            "core/observe/metrics_snapshot.h", "core/observe/metrics_text.cc"}
+OUTSIDE_ENGINE = re.compile(r"^(?:inline )?namespace hvd\b(?!::engine\b)", re.MULTILINE)
+
+
+def check_engine_namespace(root, findings):
+    """A program that says `using namespace hvd` meets no types of the engine: they are in hvd::engine."""
+    for path in sorted([*(root / "core").rglob("*.[ch]*"), *(root / "ops").rglob("*.[ch]*")]):
+        name = path.relative_to(root).as_posix()
+        if name.startswith(("core/base/", "core/config/")) or name in OF_USERS:
+            continue
+        text = path.read_text(encoding="utf-8")
+        for found in OUTSIDE_ENGINE.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            findings.append(f"{name}:{line}: what the engine defines is in namespace hvd::engine")
+
+
 def check_rooms(root, findings):
     """A library is linked with no more than its folder may include; that it is no less, the linker
     sees."""
@@ -446,6 +465,7 @@ def findings_of(root):
     if cycle := cycle_in(MAY_INCLUDE):
         findings.append(f"test/lint/structure.py: MAY_INCLUDE has a cycle: {' -> '.join(cycle)}")
     check_rooms(root, findings)
+    check_engine_namespace(root, findings)
     check_flags(root, findings)
     check_tests_belong(root, findings)
     check_top_level(root, findings)

@@ -217,6 +217,14 @@ class StructureTest(unittest.TestCase):
                    f"constexpr Row kRows[] = {{\n{rows}}};\n}}\n")
         self.assertEqual(self.check(), "")
 
+    def test_a_type_of_the_engine_in_the_namespace_of_users_is_reported(self):
+        self.plant("core/runtime/planted.h", "#pragma once\n\nnamespace hvd {\nstruct Planted {};\n}\n")
+        self.assert_reported("core/runtime/planted.h:3: what the engine defines is in namespace hvd::engine")
+
+    def test_the_namespace_of_users_is_fine_in_the_base(self):
+        self.plant("core/base/planted.h", "#pragma once\n\nnamespace hvd {\nstruct Planted {};\n}\n")
+        self.assertEqual(self.check(), "")
+
     def test_a_test_file_that_no_target_takes_is_reported(self):
         self.plant("test/planted/planted_test.cc", "int planted;\n")
         self.assert_reported("test/planted/planted_test.cc:1: in no test target")

@@ -9,7 +9,7 @@
 #include "test/support/control_plane_contract.h"
 
 // Leaves a broken world behind, so each case is a run of its own.
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -48,4 +48,4 @@ TEST(Abort, LosesTheRankOnAllOthersWithItsReason) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -13,7 +13,7 @@
 #include "test/support/collective_contract.h"
 
 // MPI is initialised by this program, as mpi4py would: ours has to live with it.
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 TimePoint soon() {
@@ -168,7 +168,7 @@ TEST(MpiOutbox, ReturnsMpisErrorsAsExceptions) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 int main(int argc, char** argv) {
   int provided = 0;
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   ::testing::InitGoogleTest(&argc, argv);
-  hvd::test::print_by_rank(rank);
+  hvd::engine::test::print_by_rank(rank);
   const int result = RUN_ALL_TESTS();
   MPI_Finalize();
   return result;

@@ -14,7 +14,7 @@
 #include "test/support/control_plane_contract.h"
 #include "test/support/scoped_environment.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::AllOf;
@@ -132,4 +132,4 @@ TEST(Connect, AWorldThatMpiDoesNotSeeIsAnError) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // For all ranks but 0, whose output is the usual one.
 class FailurePrinter final : public ::testing::EmptyTestEventListener {
@@ -27,4 +27,4 @@ inline void print_by_rank(int rank) {
   listeners.Append(new FailurePrinter(rank));
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

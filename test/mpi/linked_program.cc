@@ -11,7 +11,7 @@ int main() {
   int initialized = 0;
   MPI_Initialized(&initialized);
   try {
-    const hvd::Ports ports = hvd::connect(hvd::read_config());
+    const hvd::engine::Ports ports = hvd::engine::connect(hvd::read_config());
     std::printf("%d ranks, MPI was %s\n", ports.control->topology().size,
                 initialized != 0 ? "initialized" : "not initialized");
   } catch (const hvd::Error& error) {

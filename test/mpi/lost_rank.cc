@@ -9,6 +9,7 @@
 
 int main() {
   using namespace hvd;
+  using namespace hvd::engine;
   const Ports ports = connect(read_config());
   ControlPlane& plane = *ports.control;
   const TimePoint start = Clock::now();

@@ -5,7 +5,7 @@
 #include "test/mpi/failure_printer.h"
 #include "test/mpi/mpi_world.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 std::unique_ptr<Ports> the_ports;
@@ -21,13 +21,13 @@ void reconnect() {
   the_ports = std::make_unique<Ports>(connect(read_config()));
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  hvd::test::print_by_rank(hvd::read_launch_info().rank.value_or(0));
-  hvd::test::reconnect();
+  hvd::engine::test::print_by_rank(hvd::read_launch_info().rank.value_or(0));
+  hvd::engine::test::reconnect();
   const int result = RUN_ALL_TESTS();
-  hvd::test::the_ports.reset();
+  hvd::engine::test::the_ports.reset();
   return result;
 }

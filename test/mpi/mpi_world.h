@@ -2,7 +2,7 @@
 
 #include "ops/connect/backends.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // What connect() gave this rank; all cases use it one after the other.
 Ports& ports();
@@ -10,4 +10,4 @@ Ports& ports();
 // Leaves and connects again. Collective.
 void reconnect();
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

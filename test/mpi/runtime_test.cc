@@ -17,7 +17,7 @@
 #include "test/mpi/shared_folder.h"
 #include "test/support/runtime_contract.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 class RuntimeContract : public testing::TestWithParam<RuntimeCase> {};
@@ -110,10 +110,10 @@ INSTANTIATE_TEST_SUITE_P(Deaths, RuntimeContract, testing::ValuesIn(runtime_deat
                          name_of_case);
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  hvd::test::print_by_rank(hvd::read_launch_info().rank.value_or(0));
+  hvd::engine::test::print_by_rank(hvd::read_launch_info().rank.value_or(0));
   return RUN_ALL_TESTS();
 }

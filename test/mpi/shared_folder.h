@@ -11,7 +11,7 @@
 
 // Empty files in the folder that recovery.sh shares among the ranks: for what they have to tell
 // each other when messages are not possible, or would change what is tested.
-namespace hvd::test {
+namespace hvd::engine::test {
 
 inline std::filesystem::path in_shared_folder(const std::string& name) {
   return std::filesystem::path(std::getenv("HVD_TEST_FOLDER")) / name;
@@ -31,4 +31,4 @@ inline bool wait_for(const std::string& name) {
   return true;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -19,7 +19,7 @@
 #include "ops/connect/backends.h"
 #include "test/core/runtime/submissions.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 // Of the machine that is both hosts.
@@ -117,10 +117,11 @@ int print_refusal() {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 int main(int argc, char** argv) {
   using namespace hvd;
+  using namespace hvd::engine;
   const std::string what = argc < 3 ? "" : argv[2];
   if (!(what == "results" || what == "agree" || (what == "lose" && argc == 4))) {
     test::wrong("usage: two_hosts_job FILE results | lose RANK | agree");

@@ -29,8 +29,8 @@ class AgentsTest : public testing::Test {
   Agent& welcome(int number, Duration ahead, const std::string& boot) {
     std::array<int, 2> pair{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()), 0);
-    agents_.welcome({number, Connection(TcpDescriptor(pair[0]))}, Clock::now());
-    Agent& agent = ours_.emplace_back(Agent{Connection(TcpDescriptor(pair[1])), ahead});
+    agents_.welcome({number, Connection(engine::TcpDescriptor(pair[0]))}, Clock::now());
+    Agent& agent = ours_.emplace_back(Agent{Connection(engine::TcpDescriptor(pair[1])), ahead});
     agent.connection.say(Hello{"host" + std::to_string(number), boot, 0, 0});
     return agent;
   }
@@ -121,13 +121,13 @@ TEST_F(AgentsTest, TakeTheArrivalWhereNothingIsKnownOfAClock) {
 
 TEST_F(AgentsTest, OfThisMachineHaveItsClock) {
   const TimePoint at = Clock::now() - seconds(3);
-  end(welcome(0, {}, boot_id()), 0, at);
+  end(welcome(0, {}, engine::boot_id()), 0, at);
   serve();
   EXPECT_EQ(ends_.at(0).at, at);
 }
 
 TEST_F(AgentsTest, MayOnlySayMoreWhenTheirOutputWasTaken) {
-  Agent& agent = welcome(2, {}, boot_id());
+  Agent& agent = welcome(2, {}, engine::boot_id());
   agent.connection.say(Output{Stream::kStdout, "123"}, 2);
   agent.connection.say(Output{Stream::kStdout, "of its other rank"}, 3);
   agent.connection.say(Output{Stream::kStderr, "4567"}, 2);
@@ -146,7 +146,7 @@ TEST_F(AgentsTest, MayOnlySayMoreWhenTheirOutputWasTaken) {
 }
 
 TEST_F(AgentsTest, ThatVanishCountAsFailures) {
-  welcome(2, {}, boot_id()).connection.close();
+  welcome(2, {}, engine::boot_id()).connection.close();
   serve();  // what it said
   serve();  // its end
   ASSERT_EQ(ends_.size(), 2u) << "one per rank";
@@ -157,27 +157,27 @@ TEST_F(AgentsTest, ThatVanishCountAsFailures) {
 }
 
 TEST_F(AgentsTest, ThatComeTwiceAreHeardOnce) {
-  welcome(1, {}, boot_id());
-  Agent& second = welcome(1, {}, boot_id());
+  welcome(1, {}, engine::boot_id());
+  Agent& second = welcome(1, {}, engine::boot_id());
   end(second, 1, Clock::now());
   serve();
   EXPECT_TRUE(ends_.empty());
 }
 
 TEST_F(AgentsTest, AreToldToStopWheneverTheyCome) {
-  Agent& before = welcome(0, {}, boot_id());
+  Agent& before = welcome(0, {}, engine::boot_id());
   agents_.stop(15);
-  Agent& after = welcome(1, {}, boot_id());
+  Agent& after = welcome(1, {}, engine::boot_id());
   EXPECT_THAT(listen(before), ElementsAre(MessageType::kClockQuestion, MessageType::kStop));
   EXPECT_THAT(listen(after), ElementsAre(MessageType::kStop, MessageType::kClockQuestion));
 }
 
 TEST_F(AgentsTest, AreToldWhatToRunWhenAllAreThere) {
-  Agent& first = welcome(0, {}, boot_id());
-  welcome(1, {}, boot_id());
+  Agent& first = welcome(0, {}, engine::boot_id());
+  welcome(1, {}, engine::boot_id());
   serve();
   EXPECT_TRUE(agents_.facts().empty());
-  Agent& last = welcome(2, {}, boot_id());
+  Agent& last = welcome(2, {}, engine::boot_id());
   EXPECT_TRUE(agents_.facts().empty()) << "it has said nothing of its host";
   serve();
   ASSERT_EQ(agents_.facts().size(), 3u);
@@ -192,7 +192,7 @@ TEST_F(AgentsTest, AreToldWhatToRunWhenAllAreThere) {
 }
 
 TEST_F(AgentsTest, SpeakForTheirOwnRanksOnly) {
-  end(welcome(0, {}, boot_id()), 1, Clock::now());
+  end(welcome(0, {}, engine::boot_id()), 1, Clock::now());
   serve();
   ASSERT_EQ(ends_.size(), 1u);
   EXPECT_EQ(ends_[0].rank, 0);

@@ -111,8 +111,9 @@ TEST(HvdrunOnANetwork, StartsAJobWhoseDescriptorsOthersTake) {
              {"sh", "-c", "ulimit -n 128; exec \"$0\" \"$@\""});
   std::vector<Socket> doors;
   ASSERT_TRUE(comes_true([&] { return (doors = listening(job.pid())).size() == 1; }));
-  std::vector<TcpDescriptor> peers;
-  for (int i = 0; i < 300; ++i) peers.push_back(connect_to({"127.0.0.1", doors[0].port}, hours(1)));
+  std::vector<engine::TcpDescriptor> peers;
+  for (int i = 0; i < 300; ++i)
+    peers.push_back(engine::connect_to({"127.0.0.1", doors[0].port}, hours(1)));
   folder.write("go", "");
   const Result result = job.finish();
   EXPECT_EQ(result.code, 0) << result.err;
@@ -144,15 +145,15 @@ TEST(HvdrunOnANetwork, NamesTheInterfacesWhereTheChosenOneIsNotThere) {
 
 // Whoever has the port of hvdrun on a wrong machine must not become the agent of a rank.
 TEST(Agent, DoesNotTellItsKeyToWhoeverListens) {
-  const TcpListener impostor = listen_on("127.0.0.1");
+  const engine::TcpListener impostor = engine::listen_on("127.0.0.1");
   const std::string key = "0123456789abcdef0123456789abcdef";
   Environment environment = current_environment();
   environment["HVDRUN_AGENT"] = to_string(AgentAddress{key, {impostor.at}});
   environment["HOROVOD_START_TIMEOUT"] = "1";
   Launch agent({"agent", "0"}, "", environment);
-  TcpDescriptor caller;
+  engine::TcpDescriptor caller;
   ASSERT_TRUE(comes_true([&] {
-    caller = accept_from(impostor.socket.get(), hours(1));
+    caller = engine::accept_from(impostor.socket.get(), hours(1));
     return static_cast<bool>(caller);
   }));
   std::string said;
@@ -164,7 +165,7 @@ TEST(Agent, DoesNotTellItsKeyToWhoeverListens) {
   }));
   EXPECT_THAT(said, Not(HasSubstr(key.substr(0, 8))));
   // Nor does it do what a listener wants that cannot prove to be hvdrun.
-  Connection(TcpDescriptor(dup(caller.get()))).say(Stop{SIGKILL});
+  Connection(engine::TcpDescriptor(dup(caller.get()))).say(Stop{SIGKILL});
   const Result result = agent.finish();
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "");

@@ -20,9 +20,9 @@ const std::vector<std::string> kLoopback = {"127.0.0.1"};
 
 class ReceptionTest : public testing::Test {
  protected:
-  TcpDescriptor connect() {
-    const TcpAddress& at = reception_.address().endpoints.front();
-    TcpDescriptor socket = connect_to(at, hours(1));
+  engine::TcpDescriptor connect() {
+    const engine::TcpAddress& at = reception_.address().endpoints.front();
+    engine::TcpDescriptor socket = engine::connect_to(at, hours(1));
     EXPECT_TRUE(socket);
     return socket;
   }
@@ -37,29 +37,30 @@ class ReceptionTest : public testing::Test {
       if (ready <= 0) return;
     }
   }
-  static std::vector<std::byte> receive(const TcpDescriptor& socket, std::size_t bytes) {
+  static std::vector<std::byte> receive(const engine::TcpDescriptor& socket, std::size_t bytes) {
     std::vector<std::byte> got(bytes);
     const ssize_t count = recv(socket.get(), got.data(), got.size(), MSG_DONTWAIT);
     got.resize(static_cast<std::size_t>(std::max<ssize_t>(0, count)));
     return got;
   }
-  static bool hung_up(const TcpDescriptor& socket) {
+  static bool hung_up(const engine::TcpDescriptor& socket) {
     std::byte byte{};
     return recv(socket.get(), &byte, 1, MSG_DONTWAIT) == 0 || (errno != EAGAIN);
   }
-  static void say(const TcpDescriptor& socket, const Bytes& bytes) {
+  static void say(const engine::TcpDescriptor& socket, const Bytes& bytes) {
     ASSERT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
   // All steps of an agent's handshake with this key.
-  TcpDescriptor call(std::string key, int rank) {
-    TcpDescriptor socket = connect();
-    Handshake handshake = Handshake::caller(std::as_bytes(std::span(key)), kTerms, rank);
+  engine::TcpDescriptor call(std::string key, int rank) {
+    engine::TcpDescriptor socket = connect();
+    engine::Handshake handshake =
+        engine::Handshake::caller(std::as_bytes(std::span(key)), kTerms, rank);
     say(socket, handshake.take_output());
     serve();
     handshake.take(receive(socket, 1024));
     Bytes proof = handshake.take_output();
-    proof.resize(kConfirmBytes);  // without the key a guess
+    proof.resize(engine::kConfirmBytes);  // without the key a guess
     say(socket, proof);
     serve();
     return socket;
@@ -75,7 +76,7 @@ class ReceptionTest : public testing::Test {
 };
 
 TEST_F(ReceptionTest, LetsInWhoKnowsTheKey) {
-  const TcpDescriptor agent = call(reception_.address().key, 1);
+  const engine::TcpDescriptor agent = call(reception_.address().key, 1);
   ASSERT_EQ(agents_.size(), 1u);
   EXPECT_EQ(agents_[0].number, 1);
   EXPECT_EQ(reception_.unauthenticated(), 0u);
@@ -83,8 +84,8 @@ TEST_F(ReceptionTest, LetsInWhoKnowsTheKey) {
 }
 
 TEST_F(ReceptionTest, RefusesAnotherKeyAndARankThatIsNotExpected) {
-  const TcpDescriptor peer = call("00112233", 1);
-  const TcpDescriptor unknown = call(reception_.address().key, 2);
+  const engine::TcpDescriptor peer = call("00112233", 1);
+  const engine::TcpDescriptor unknown = call(reception_.address().key, 2);
   EXPECT_TRUE(hung_up(unknown));
   EXPECT_TRUE(hung_up(peer));
   EXPECT_TRUE(agents_.empty());
@@ -92,7 +93,7 @@ TEST_F(ReceptionTest, RefusesAnotherKeyAndARankThatIsNotExpected) {
 }
 
 TEST_F(ReceptionTest, HangsUpOnNonsense) {
-  const TcpDescriptor peer = connect();
+  const engine::TcpDescriptor peer = connect();
   const std::string http =
       "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything else too\r\n\r\n";
   const auto bytes = std::as_bytes(std::span(http));
@@ -103,7 +104,7 @@ TEST_F(ReceptionTest, HangsUpOnNonsense) {
 }
 
 TEST_F(ReceptionTest, GivesASilentPeerALimitedTime) {
-  const TcpDescriptor peer = connect();
+  const engine::TcpDescriptor peer = connect();
   serve();
   EXPECT_EQ(reception_.unauthenticated(), 1u);
   EXPECT_EQ(reception_.next_deadline(), now_ + Reception::kUnauthenticatedLimit);
@@ -114,7 +115,7 @@ TEST_F(ReceptionTest, GivesASilentPeerALimitedTime) {
 }
 
 TEST_F(ReceptionTest, HoldsAFewUnauthenticatedPeersAndLetsAgentsPastThem) {
-  std::vector<TcpDescriptor> peers;
+  std::vector<engine::TcpDescriptor> peers;
   for (int i = 0; i < 500; ++i) {
     peers.push_back(connect());
     if (i % 50 == 0) serve();
@@ -122,14 +123,14 @@ TEST_F(ReceptionTest, HoldsAFewUnauthenticatedPeersAndLetsAgentsPastThem) {
   serve();
   EXPECT_EQ(reception_.unauthenticated(), Reception::kMaxUnauthenticatedPeers + 2);
   EXPECT_TRUE(hung_up(peers.front()));
-  const TcpDescriptor agent = call(reception_.address().key, 0);
+  const engine::TcpDescriptor agent = call(reception_.address().key, 0);
   EXPECT_EQ(agents_.size(), 1u);
 }
 
 TEST_F(ReceptionTest, RestsWithoutDescriptorsAndFreesOne) {
-  const TcpDescriptor peer = connect();
+  const engine::TcpDescriptor peer = connect();
   serve();
-  const TcpDescriptor agent = connect();
+  const engine::TcpDescriptor agent = connect();
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{3, before.rlim_max};

@@ -19,15 +19,15 @@ struct Pair {
   Pair() {
     std::array<int, 2> ends{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
-    raw = TcpDescriptor(ends[0]);
-    connection = Connection(TcpDescriptor(ends[1]));
+    raw = engine::TcpDescriptor(ends[0]);
+    connection = Connection(engine::TcpDescriptor(ends[1]));
   }
   void send(std::span<const std::byte> bytes) const {
     std::string why;
-    EXPECT_EQ(write_some(raw.get(), bytes, why), bytes.size());
+    EXPECT_EQ(engine::write_some(raw.get(), bytes, why), bytes.size());
   }
 
-  TcpDescriptor raw;
+  engine::TcpDescriptor raw;
   Connection connection;
 };
 
@@ -36,19 +36,20 @@ Bytes bytes_of(const auto&... said) {
   (pair.connection.say(said.first, said.second), ...);
   Bytes bytes(4096);
   std::string why;
-  bytes.resize(read_some(pair.raw.get(), bytes, why).value());
+  bytes.resize(engine::read_some(pair.raw.get(), bytes, why).value());
   return bytes;
 }
 
 Bytes conversation() {
   return bytes_of(
-      std::pair(Hello{"node1", "boot", 4711, 4712}, kNoRank),
+      std::pair(Hello{"node1", "boot", 4711, 4712}, engine::kNoRank),
       std::pair(Output{Stream::kStderr, std::string("a\0b\n", 4)}, 7),
       std::pair(ProgramEnd{EndKind::kSignaled, 9, true, true, at(1234567890123), "/tmp/job"},
-                kNoRank),
-      std::pair(Stop{15}, kNoRank), std::pair(Done{}, kNoRank),
-      std::pair(ClockAnswer{at(7), at(8)}, kNoRank), std::pair(ClockQuestion{at(7)}, kNoRank),
-      std::pair(Taken{4711}, kNoRank), std::pair(Signal{10}, kNoRank),
+                engine::kNoRank),
+      std::pair(Stop{15}, engine::kNoRank), std::pair(Done{}, engine::kNoRank),
+      std::pair(ClockAnswer{at(7), at(8)}, engine::kNoRank),
+      std::pair(ClockQuestion{at(7)}, engine::kNoRank), std::pair(Taken{4711}, engine::kNoRank),
+      std::pair(Signal{10}, engine::kNoRank),
       std::pair(Start{join(std::vector<std::string>{"a", "", "b c"}), "", "/tmp", false}, 3));
 }
 
@@ -68,7 +69,7 @@ TEST(Connection, ReturnsWhatWasSentHoweverItIsCut) {
     EXPECT_EQ(hello.boot, "boot");
     EXPECT_EQ(hello.master_port, 4711);
     EXPECT_EQ(hello.meeting_port, 4712);
-    EXPECT_EQ(messages[0].rank, kNoRank);
+    EXPECT_EQ(messages[0].rank, engine::kNoRank);
     EXPECT_EQ(messages[1].rank, 7);
     const Output output = read<Output>(messages[1]);
     EXPECT_EQ(output.stream, Stream::kStderr);
@@ -105,7 +106,7 @@ TEST(Connection, RefusesAnotherProtocol) {
 }
 
 TEST(Connection, RefusesAnUnknownType) {
-  Bytes bytes = bytes_of(std::pair(Stop{15}, kNoRank));
+  Bytes bytes = bytes_of(std::pair(Stop{15}, engine::kNoRank));
   bytes[4] = std::byte{99};
   Pair pair;
   pair.send(bytes);
@@ -125,12 +126,12 @@ TEST(Messages, RefuseATruncatedOrOverlongPayload) {
 }
 
 TEST(Messages, RefuseAnotherTypeThanExpected) {
-  EXPECT_THROW(read<Hello>({MessageType::kOutput, kNoRank, {}}), PeerLostError);
-  EXPECT_THROW(read<Stop>({MessageType::kHello, kNoRank, {}}), PeerLostError);
+  EXPECT_THROW(read<Hello>({MessageType::kOutput, engine::kNoRank, {}}), PeerLostError);
+  EXPECT_THROW(read<Stop>({MessageType::kHello, engine::kNoRank, {}}), PeerLostError);
 }
 
 TEST(AgentAddress, ReadsWhatItWrites) {
-  const std::vector<TcpAddress> endpoints = {{"10.0.0.1", 4711}, {"fe80::1", 4712}};
+  const std::vector<engine::TcpAddress> endpoints = {{"10.0.0.1", 4711}, {"fe80::1", 4712}};
   const AgentAddress address = parse_agent_address(to_string(AgentAddress{"abc", endpoints}));
   EXPECT_EQ(address.key, "abc");
   EXPECT_EQ(address.endpoints, endpoints);

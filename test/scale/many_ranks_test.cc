@@ -7,7 +7,7 @@
 
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::hosts_of;
@@ -80,4 +80,4 @@ TEST_P(ManyRanks, LoadRankZeroByTheFanOutAlone) {
 INSTANTIATE_TEST_SUITE_P(Worlds, ManyRanks, testing::Values(2, 3, 8, 9, 64, 300, 1024, 4096));
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

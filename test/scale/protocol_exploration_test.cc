@@ -6,7 +6,7 @@
 
 #include "test/support/schedule_explorer.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -220,4 +220,4 @@ INSTANTIATE_TEST_SUITE_P(Trees, EveryScheduleOfAStall, testing::Values(kStar, kC
                          });
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 
 #include "test/support/schedule_explorer.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::Epoch;
@@ -218,4 +218,4 @@ INSTANTIATE_TEST_SUITE_P(Joins, EveryScheduleOfSets, testing::ValuesIn(worlds_wi
                          name_of_world);
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 AllGatherPoint::AllGather AllGatherPoint::of(Rank rank) {
   return [this, rank](const std::string& mine, TimePoint deadline) {
@@ -31,4 +31,4 @@ std::vector<std::string> AllGatherPoint::gather(Rank rank, const std::string& mi
   return complete_;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

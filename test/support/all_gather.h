@@ -10,7 +10,7 @@
 #include "core/base/thread_annotations.h"
 #include "core/ports/rendezvous.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Where the ranks of a test, a thread each, tell each other texts. Throws StalledError naming how
 // many are missing at the deadline.
@@ -64,4 +64,4 @@ class TestRendezvous : public Rendezvous {
   std::string secret_;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -6,7 +6,7 @@
 
 // For what the product promises only while its process gets time: a test of it that is held up in
 // the wrong place sees something else, so it tries again. A broken promise is seen each time.
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // What `run` returned when it was `good`, or the last of 20 times.
 template <typename Run, typename Good>
@@ -24,4 +24,4 @@ auto first_good_within(Duration limit, const Run& run, const Good& good) {
   return result;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -5,7 +5,7 @@
 
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr DType kFloating[] = {DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
@@ -147,4 +147,4 @@ void add_adasum_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"AdasumIsBitwiseEqualOnAllRanks", is_bitwise_equal_on_all_ranks});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

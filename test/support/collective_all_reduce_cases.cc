@@ -6,7 +6,7 @@
 #include "test/support/collective_cases.h"
 #include "test/support/reduce_ops.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr ReduceOp kOps[] = {ReduceOp::kSum,     ReduceOp::kMin,    ReduceOp::kMax,
@@ -165,4 +165,4 @@ void add_all_reduce_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"AllReduceOfSeveralMebibytes", reduces_several_mebibytes});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -5,7 +5,7 @@
 
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 // Bytes of a slice from one rank to another.
@@ -123,4 +123,4 @@ void add_all_to_all_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"AllToAllOfSeveralMebibytes", exchanges_several_mebibytes});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

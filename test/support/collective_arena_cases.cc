@@ -9,7 +9,7 @@
 #include "test/support/collective_cases.h"
 #include "test/support/reduce_ops.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 // Numbers are never used again: every case has a hundred of its own, for arenas and for subsets.
@@ -240,4 +240,4 @@ void add_arena_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"ArenasOutliveOneThatIsDropped", others_outlive_one_that_is_dropped});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

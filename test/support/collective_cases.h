@@ -12,7 +12,7 @@
 #include "test/support/typed_array.h"
 
 // What the files of the Collective's contract share.
-namespace hvd::test {
+namespace hvd::engine::test {
 
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
@@ -90,4 +90,4 @@ void add_subset_cases(std::vector<CollectiveCase>& cases);
 void add_refusal_cases(std::vector<CollectiveCase>& cases);    // what has no meaning
 void add_operation_cases(std::vector<CollectiveCase>& cases);  // many at a time, memory, fences
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -12,7 +12,7 @@
 #include "test/support/collective_cases.h"
 #include "test/support/repeat.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 // An exception on a rank's thread would end the process instead of the test.
@@ -175,4 +175,4 @@ CollectiveCase collective_abort_contract() {
   return guarded({"AbortEndsWaitingOperations", expect_abort_ends_waiting_operations});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

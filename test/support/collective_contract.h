@@ -7,7 +7,7 @@
 
 #include "core/ports/collective.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // One promise of the port Collective (core/ports/collective.h). Every rank calls `run` at the
 // same time with its own Collective of host memory, in a thread or a process of its own; failures
@@ -28,4 +28,4 @@ CollectiveCase collective_abort_contract();
 // 30 s, and what advance() throws.
 void finish(Operation& operation, Collective& collective);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -6,7 +6,7 @@
 
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 bool is_signed(DType dtype) {
@@ -107,4 +107,4 @@ TypedArray marked_array(DType dtype, Rank rank, std::int64_t slice, std::int64_t
   });
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

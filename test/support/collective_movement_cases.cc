@@ -5,7 +5,7 @@
 
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 void run_broadcast(Collective& collective, const Batch& batch, Rank root) {
@@ -171,4 +171,4 @@ void add_movement_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"ExchangeOfIntegers", exchanges_integers});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -8,7 +8,7 @@
 #include "core/base/clock.h"
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 TypedArray filled(std::int64_t numel, double value) {
@@ -154,4 +154,4 @@ void add_operation_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"TheFenceIsReached", reaches_its_fence});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

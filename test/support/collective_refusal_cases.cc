@@ -3,7 +3,7 @@
 #include "core/base/status.h"
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr ReduceOp kAllOps[] = {ReduceOp::kAverage, ReduceOp::kSum,  ReduceOp::kAdasum,
@@ -129,4 +129,4 @@ void add_refusal_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"RefusesRanksThatAreNotThere", refuses_ranks_that_are_not_there});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

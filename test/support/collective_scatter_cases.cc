@@ -6,7 +6,7 @@
 #include "test/support/collective_cases.h"
 #include "test/support/reduce_ops.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using Counts = std::vector<std::int64_t>;
@@ -171,4 +171,4 @@ void add_scatter_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"ReduceScatterOfSeveralMebibytes", scatters_several_mebibytes});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

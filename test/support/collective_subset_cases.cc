@@ -6,7 +6,7 @@
 
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 // Numbers are never used again: every case has a hundred of its own.
@@ -203,4 +203,4 @@ void add_subset_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"SubsetsMayComeAndGo", many_may_come_and_go});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

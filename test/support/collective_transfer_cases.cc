@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 Rank next_of(Rank rank, int size) {
@@ -238,4 +238,4 @@ void add_transfer_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"TransfersStandOutsideTheOrder", stands_outside_the_order_of_collectives});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

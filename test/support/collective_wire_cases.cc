@@ -5,7 +5,7 @@
 
 #include "test/support/collective_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr WireFormat kLossy[] = {WireFormat::kF16, WireFormat::kBF16, WireFormat::kInt8};
@@ -208,4 +208,4 @@ void add_wire_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"WireCountsFewerBytes", counts_fewer_bytes});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -9,7 +9,7 @@
 
 #include "test/support/repeat.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -232,4 +232,4 @@ std::vector<ControlPlaneCase> control_plane_contract() {
   return cases;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -6,7 +6,7 @@
 
 #include "core/ports/control_plane.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // One promise of the port ControlPlane (core/ports/control_plane.h). Every rank calls `run` at
 // the same time with its own plane, in a thread or a process of its own; failures are reported
@@ -23,4 +23,4 @@ std::vector<ControlPlaneCase> control_plane_contract();
 // poll() throws.
 Message next_message(ControlPlane& plane);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -24,7 +24,7 @@ extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
   return real(fd, offset, length);
 }
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 FailingFallocate::FailingFallocate(int error, std::size_t longest) {
   refused = 0;
@@ -40,4 +40,4 @@ int FailingFallocate::refusals() {
   return refused;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // While one lives, posix_fallocate() of this test program returns `error` for what is longer than
 // `longest` bytes: as it does where no memory is left (ENOSPC), or for a signal (EINTR).
@@ -17,4 +17,4 @@ class FailingFallocate {
   static int refusals();
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -2,7 +2,7 @@
 
 #include "core/ports/fence.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // A fence that is reached when the test says so.
 class FenceGate final : public Fence::State {
@@ -12,4 +12,4 @@ class FenceGate final : public Fence::State {
   bool open = false;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 std::vector<Tree> trees_of(const std::vector<Rank>& parents) {
   const int size = static_cast<int>(parents.size());
@@ -373,4 +373,4 @@ void LockStepCluster::on(Rank r, Stopped stopped) {
   node(r).stopped = std::move(stopped);
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -12,7 +12,7 @@
 
 #include "core/negotiate/rank_protocol.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // The tree in which parents[r] is the parent of rank r (rank 0 is its own), as every rank sees it.
 std::vector<Tree> trees_of(const std::vector<Rank>& parents);
@@ -185,4 +185,4 @@ class LockStepCluster {
   std::size_t credit_;  // batches that may be unfinished
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

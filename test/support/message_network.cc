@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 class MessageNetwork::Posts final : public host::Messages {
  public:
@@ -152,4 +152,4 @@ bool MessageNetwork::move(Stream& stream) {
   return true;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

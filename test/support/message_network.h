@@ -9,7 +9,7 @@
 
 #include "ops/host/message_link.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // N ranks in one process whose links are as strict as the port allows: what a rank sends to another
 // arrives in the order in which it was sent, notes and transfers too, and nothing of it that the
@@ -62,4 +62,4 @@ class MessageNetwork {
   std::uint64_t changes_ = 0;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

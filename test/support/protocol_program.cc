@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using Outcome = Submitted::Outcome;
@@ -272,4 +272,4 @@ Request remove_set(const std::string& label) {
   return request;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

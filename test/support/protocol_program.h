@@ -7,7 +7,7 @@
 
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // What one rank submits to one process set until it joins: by name, one request a round.
 struct Epoch {
@@ -66,4 +66,4 @@ Request add_set(const std::string& label, const std::vector<Rank>& ranks);
 // The submission named "remove <label>"; which set that is, submit() fills in.
 Request remove_set(const std::string& label);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 bool once_in(unsigned n, std::mt19937& random) {
@@ -179,4 +179,4 @@ NegotiationSettings random_settings(std::mt19937& random) {
   return settings;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -4,7 +4,7 @@
 
 #include "test/support/protocol_program.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 template <typename T>
 const T& pick(const std::vector<T>& from, std::mt19937& random) {
@@ -22,4 +22,4 @@ Program random_program(int size, std::mt19937& random);
 // Few slots, little credit, traffic about stalls that do not last.
 NegotiationSettings random_settings(std::mt19937& random);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

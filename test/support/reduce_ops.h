@@ -5,7 +5,7 @@
 #include "core/base/dtype.h"
 #include "core/base/reduction.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // The elementwise operations that a dtype has.
 inline std::vector<ReduceOp> elementwise_ops(DType dtype) {
@@ -16,4 +16,4 @@ inline std::vector<ReduceOp> elementwise_ops(DType dtype) {
   return ops;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Repeats the first `period` bytes (at least 1) over all of `bytes`; fast in debug builds too.
 inline void repeat_prefix(std::span<std::byte> bytes, std::size_t period) {
@@ -16,4 +16,4 @@ inline void repeat_prefix(std::span<std::byte> bytes, std::size_t period) {
   }
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 void run_ranks(int size, const std::function<void(Rank)>& body) {
   std::vector<std::jthread> threads;
@@ -21,4 +21,4 @@ void run_ranks(int size, const std::function<void(Rank)>& body) {
   }
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -4,9 +4,9 @@
 
 #include "core/base/topology.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Runs `body` for every rank at the same time, each on a thread of its own, and joins them.
 void run_ranks(int size, const std::function<void(Rank)>& body);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -7,7 +7,7 @@
 #include "test/core/runtime/submissions.h"
 #include "test/support/runtime_contract.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 using RuntimeCases = std::vector<RuntimeCase>;
 
@@ -33,4 +33,4 @@ inline bool all_agree(const RuntimePlace& at, bool mine) {
   return votes->front() == 1;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -15,7 +15,7 @@
 #include "test/support/runtime_cases.h"
 #include "test/support/typed_array.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -213,4 +213,4 @@ void add_runtime_collective_cases(RuntimeCases& cases) {
   cases.push_back({"KeepsMemoryAliveUntilTheHandleIsDone", keeps_memory_alive});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

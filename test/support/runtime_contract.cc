@@ -7,7 +7,7 @@
 
 #include "test/support/runtime_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 template <typename... Adders>
@@ -84,4 +84,4 @@ bool run_case(const RuntimeCase& contract, std::unique_ptr<ControlPlane> control
   return runtime.ended_in_error();
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

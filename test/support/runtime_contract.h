@@ -9,7 +9,7 @@
 #include "core/config/config.h"
 #include "core/runtime/runtime.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Where one rank is.
 struct RuntimePlace {
@@ -50,4 +50,4 @@ std::vector<RuntimeCase> runtime_death_contract();
 bool run_case(const RuntimeCase& contract, std::unique_ptr<ControlPlane> control,
               std::unique_ptr<Collective> collective);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

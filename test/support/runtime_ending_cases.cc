@@ -16,7 +16,7 @@
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/support/runtime_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -197,4 +197,4 @@ void add_runtime_death_cases(RuntimeCases& cases) {
   cases.push_back({"EverySurvivorLearnsWhoDied", every_survivor_learns_who_died});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

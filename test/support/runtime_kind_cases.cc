@@ -14,7 +14,7 @@
 #include "core/base/status.h"
 #include "test/support/runtime_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -345,4 +345,4 @@ void add_runtime_kind_cases(RuntimeCases& cases) {
   cases.push_back({"KindsLeaveJoinedRanksOfAProcessSetOut", leave_joined_ranks_of_a_set_out});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

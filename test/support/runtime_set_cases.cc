@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "test/support/runtime_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 ProcessSetId added(const RuntimePlace& at, const std::string& name,
@@ -102,4 +102,4 @@ void add_runtime_set_cases(RuntimeCases& cases) {
   cases.push_back({"SetsComeAndGo", come_and_go});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -10,7 +10,7 @@
 #include "core/base/status.h"
 #include "test/support/runtime_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -75,4 +75,4 @@ void add_runtime_stall_cases(RuntimeCases& cases) {
       {"AStallIsReportedWithThePlaceWhereTheMissingRankIs", is_reported_with_the_place, warn_soon});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -10,7 +10,7 @@
 #include "core/base/status.h"
 #include "test/support/runtime_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -122,4 +122,4 @@ void add_runtime_transfer_cases(RuntimeCases& cases) {
   cases.push_back({"TransfersMoveMebibytesBothWays", move_mebibytes_both_ways});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -16,7 +16,7 @@
 #include "test/support/message_of.h"
 #include "test/support/runtime_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using std::chrono::microseconds;
@@ -155,4 +155,4 @@ void add_runtime_transfer_limit_cases(RuntimeCases& cases) {
                    [](const RuntimePlace& at) { give_up_at_any_moment(at, 400'000, 100); }});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -3,7 +3,7 @@
 #include <memory>
 #include <unordered_set>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr Duration kSecond = std::chrono::seconds(1);
@@ -127,4 +127,4 @@ Exploration explore(const SmallJob& job, std::size_t max_states,
   return Explorer(job, max_states).run(check_end);
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -7,7 +7,7 @@
 
 #include "test/support/protocol_program.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // A job that is small enough to try every schedule of it.
 struct SmallJob {
@@ -34,4 +34,4 @@ struct Exploration {
 Exploration explore(const SmallJob& job, std::size_t max_states,
                     const std::function<void(const LockStepCluster&)>& check_end);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

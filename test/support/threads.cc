@@ -13,7 +13,7 @@
 
 #include "core/base/clock.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 const std::filesystem::path kTasks = "/proc/self/task";
@@ -72,4 +72,4 @@ void wait_until_others_are_asleep() {
   }
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Threads of this process.
 std::size_t thread_count();
@@ -24,4 +24,4 @@ void wait_until_asleep(const std::atomic<pid_t>& thread);
 // The same for all threads of this process but the calling one.
 void wait_until_others_are_asleep();
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

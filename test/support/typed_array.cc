@@ -5,7 +5,7 @@
 #include "core/base/half.h"
 #include "core/base/status.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 template <typename T>
@@ -113,4 +113,4 @@ std::vector<double> TypedArray::values() const {
   return all;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

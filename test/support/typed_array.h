@@ -8,7 +8,7 @@
 
 #include "core/base/tensor_view.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 inline constexpr DType kAllDTypes[] = {
     DType::kU8,   DType::kI8,  DType::kU16, DType::kI16,  DType::kI32, DType::kI64, DType::kF16,
@@ -44,4 +44,4 @@ class TypedArray {
   std::vector<std::byte> bytes_;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -48,7 +48,8 @@ void bind_allreduce(py::module_& m) {
   define("allreduce_", &hvd::allreduce_async_);
   define("grouped_allreduce", &hvd::grouped_allreduce_async);
   define("grouped_allreduce_", &hvd::grouped_allreduce_async_);
-  m.def("_quoted", &quoted_name, py::arg("name"), "Such a name, readable: \"'w' and 7 more\".");
+  m.def("_quoted", &engine::quoted_name, py::arg("name"),
+        "Such a name, readable: \"'w' and 7 more\".");
 }
 
 void bind_reduce_and_scatter(py::module_& m) {

@@ -47,7 +47,8 @@ unless an uncaught exception ends the program: then the other ranks lose this on
       "_backends",
       [] {
         std::map<std::string, std::pair<bool, std::string>> found;
-        for (const BackendInfo& each : backends()) found[each.name] = {each.usable, each.detail};
+        for (const engine::BackendInfo& each : engine::backends())
+          found[each.name] = {each.usable, each.detail};
         return found;
       },
       "Whether this build can use each backend here, by name, with its version or why it cannot.");
@@ -55,7 +56,7 @@ unless an uncaught exception ends the program: then the other ranks lose this on
       "_local_addresses",
       [] {
         std::vector<std::pair<std::string, std::string>> found;
-        for (const LocalAddress& each : local_addresses()) {
+        for (const engine::LocalAddress& each : engine::local_addresses()) {
           found.emplace_back(each.interface, each.address);
         }
         return found;

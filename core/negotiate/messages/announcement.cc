@@ -4,7 +4,7 @@
 
 #include "core/negotiate/messages/message.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 template <typename Io>
@@ -114,4 +114,4 @@ template void serialize(ByteReader& io, Joining& joining);
 template void serialize(ByteWriter& io, const Announcement& announcement);
 template void serialize(ByteReader& io, Announcement& announcement);
 
-}  // namespace hvd
+}  // namespace hvd::engine

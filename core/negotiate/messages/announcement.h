@@ -9,7 +9,7 @@
 #include "core/base/topology.h"
 #include "core/negotiate/messages/request.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 using SlotNumber = std::uint32_t;
 
@@ -103,4 +103,4 @@ void serialize(Io& io, Fields<Io, Joining>& joining);
 template <typename Io>
 void serialize(Io& io, Fields<Io, Announcement>& announcement);
 
-}  // namespace hvd
+}  // namespace hvd::engine

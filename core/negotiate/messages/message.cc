@@ -3,10 +3,31 @@
 #include <utility>
 
 namespace hvd {
+
+template <typename Io>
+void serialize(Io& io, Fields<Io, Status>& status) {
+  constexpr unsigned kStatusCodeCount = 8;
+  StatusCode code = status.code();
+  io.choice(code, kStatusCodeCount);
+  if constexpr (Io::kReads) {
+    std::string message;
+    io.text(message);
+    if (code == StatusCode::kOk) ByteReader::malformed("a reason that is not an error");
+    status = {code, std::move(message)};
+  } else {
+    io.text(status.message());
+  }
+}
+
+template void serialize(ByteWriter& io, const Status& status);
+template void serialize(ByteReader& io, Status& status);
+
+}  // namespace hvd
+
+namespace hvd::engine {
 namespace {
 
 constexpr unsigned kMessageKindCount = 7;
-constexpr unsigned kStatusCodeCount = 8;
 
 }  // namespace
 
@@ -26,20 +47,6 @@ bool is_observation(std::span<const std::byte> message) {
 }
 
 template <typename Io>
-void serialize(Io& io, Fields<Io, Status>& status) {
-  StatusCode code = status.code();
-  io.choice(code, kStatusCodeCount);
-  if constexpr (Io::kReads) {
-    std::string message;
-    io.text(message);
-    if (code == StatusCode::kOk) ByteReader::malformed("a reason that is not an error");
-    status = {code, std::move(message)};
-  } else {
-    io.text(status.message());
-  }
-}
-
-template <typename Io>
 void serialize(Io& io, Fields<Io, AbortNotice>& notice) {
   serialize(io, notice.why);
   io.number(notice.lost);
@@ -47,9 +54,7 @@ void serialize(Io& io, Fields<Io, AbortNotice>& notice) {
 
 template void serialize(ByteWriter& io, const MessageHeader& header);
 template void serialize(ByteReader& io, MessageHeader& header);
-template void serialize(ByteWriter& io, const Status& status);
-template void serialize(ByteReader& io, Status& status);
 template void serialize(ByteWriter& io, const AbortNotice& notice);
 template void serialize(ByteReader& io, AbortNotice& notice);
 
-}  // namespace hvd
+}  // namespace hvd::engine

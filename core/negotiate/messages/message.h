@@ -9,6 +9,14 @@
 
 namespace hvd {
 
+// Of an error.
+template <typename Io>
+void serialize(Io& io, Fields<Io, Status>& status);
+
+}  // namespace hvd
+
+namespace hvd::engine {
+
 // What a control message is. The values are part of the wire format.
 enum class MessageKind : std::uint8_t {
   kAnnouncement = 0,    // up the tree
@@ -40,11 +48,7 @@ void serialize(Io& io, Fields<Io, MessageHeader>& header);
 // Whether the message is one between observers. Any bytes.
 bool is_observation(std::span<const std::byte> message);
 
-// Of an error.
-template <typename Io>
-void serialize(Io& io, Fields<Io, Status>& status);
-
 template <typename Io>
 void serialize(Io& io, Fields<Io, AbortNotice>& notice);
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "core/base/tensor_view.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::string_view kAnd = " and ", kMore = " more", kNoName = "noname";
@@ -259,4 +259,4 @@ std::string describe_difference(const Request& a, Rank rank_a, const Request& b,
   return "";
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "core/base/tensor_view.h"
 #include "core/base/topology.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // How calls are named, and how messages for people show these names.
 
@@ -101,4 +101,4 @@ void serialize(Io& io, Fields<Io, Request>& request);
 // "dtype: float32 on rank 0, float64 on rank 2". Empty when they are equal.
 std::string describe_difference(const Request& a, Rank rank_a, const Request& b, Rank rank_b);
 
-}  // namespace hvd
+}  // namespace hvd::engine

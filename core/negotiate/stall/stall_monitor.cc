@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 
 void StallMonitor::set_limits(Duration warning, Duration limit) {
   warning_ = warning;
@@ -72,4 +72,4 @@ std::optional<TimePoint> ParentWatch::next_check() const {
   return *since_ + (asked_ ? limit_ / 4 : limit_);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 
 #include "core/base/clock.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Something that began and has not ended: a name that some ranks announced, a batch that runs.
 struct Waiting {
@@ -81,4 +81,4 @@ class ParentWatch {
   std::optional<TimePoint> since_;  // when the silence, or the wait for an answer, began
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

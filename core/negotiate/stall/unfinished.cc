@@ -4,7 +4,7 @@
 
 #include "core/base/clock.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr std::size_t kBatchesInText = 4;
@@ -75,4 +75,4 @@ Status Drain::give_up(const Status& why, TimePoint now,
                                     " on what was still running: " + describe(batches, now)};
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "core/negotiate/messages/request.h"
 #include "core/negotiate/stall/stall_monitor.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A batch that has not ended on this rank, as reports tell of it.
 struct UnfinishedBatch {
@@ -81,4 +81,4 @@ class Drain {
   TimePoint warn_at_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/runtime/wake/loop_ownership.h"
 #include "core/runtime/wake/waiting.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // What a coordinator's loop does when nothing moved: it looks on for a while, lets submissions of a
 // stream come together, or sleeps. Used by the thread that runs the loop.
@@ -71,4 +71,4 @@ class IdleLoop {
   TimePoint coalesce_until_{};
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 
 #include "core/runtime/wake/waiting.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // While a caller runs the loop on and on it checks less and less often, but this often: a thread
@@ -99,4 +99,4 @@ void LoopOwnership::wake_owner() noexcept {
   bell_.ring();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "core/base/thread_annotations.h"
 #include "core/ports/doorbell.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 class Completion;
 
@@ -82,4 +82,4 @@ class LoopOwnership {
   bool closed_ HVD_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

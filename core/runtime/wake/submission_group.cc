@@ -1,7 +1,7 @@
 #include "core/runtime/wake/submission_group.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 thread_local int SubmissionGroup::open_ = 0;
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -1,6 +1,6 @@
 #pragma once
 
-namespace hvd {
+namespace hvd::engine {
 
 // The calling thread waits next for what it submits while this lives: the engine is not woken for
 // it, since the thread that waits runs the engine's loop. Where work runs on devices each
@@ -19,4 +19,4 @@ class SubmissionGroup {
   static thread_local int open_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

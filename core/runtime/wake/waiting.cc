@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::microseconds;
@@ -84,4 +84,4 @@ Duration blocked_time() noexcept {
   return Duration(total.load(std::memory_order_relaxed));
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 #include "core/base/clock.h"
 #include "core/ports/doorbell.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // How long a thread looks for an event before it sleeps until one comes. A wake costs some 40 us if
 // the sleeper's core is idle, 1 or 2 us if it is busy; a spin costs nothing only where nothing else
@@ -81,4 +81,4 @@ inline bool defers_wake(const DoorbellState& state) noexcept {
          0;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -37,8 +37,8 @@ class RoundsCall final : public CallInFlight {
 
   bool wait_until(TimePoint deadline) override {
     std::unique_lock turn(turn_, std::defer_lock);
-    while (!turn.try_lock_until(InterruptibleWaits::look_before(deadline))) {
-      InterruptibleWaits::look();
+    while (!turn.try_lock_until(engine::InterruptibleWaits::look_before(deadline))) {
+      engine::InterruptibleWaits::look();
       if (Clock::now() >= deadline) return false;
     }
     while (!done_) {
@@ -74,10 +74,10 @@ class RoundsCall final : public CallInFlight {
   }
 
   // Makes the next round start where one has ended.
-  Handle awaited() override {
+  engine::Handle awaited() override {
     const std::lock_guard turn(turn_);
     while (!done_) {
-      const Handle next = round_call_->awaited();
+      const engine::Handle next = round_call_->awaited();
       if (!next.done()) return next;
       finish_round();
     }
@@ -178,7 +178,7 @@ CallSpec spec_of(const AllreduceOptions& options) {
 
 std::shared_ptr<CallInFlight> start_allreduce(std::span<CallTensor> tensors,
                                               const AllreduceOptions& options,
-                                              std::shared_ptr<const CallLabels> labels,
+                                              std::shared_ptr<const engine::CallLabels> labels,
                                               bool flagged) {
   CallSpec spec = spec_of(options);
   spec.flagged = flagged;

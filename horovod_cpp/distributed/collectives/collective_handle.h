@@ -42,14 +42,14 @@ class CallInFlight : public std::enable_shared_from_this<CallInFlight> {
   // stream for which results in other libraries' memory are there, instead of that memory's.
   virtual const CallResult& result(MaybeStream reader) = 0;
   // `queue` calls `callback` once, when result() would not block.
-  void then(const std::shared_ptr<CallbackQueue>& queue, std::function<void()> callback);
+  void then(const std::shared_ptr<engine::CallbackQueue>& queue, std::function<void()> callback);
   // Of an allreduce whose result() is there: whether it was flagged on any rank, see Request.
   // Throws as result() does.
   virtual bool flagged() const { return false; }
   // Where its tensors are, or some of them: a GPU if any is there.
   virtual Device device() const { return {}; }
   // What result() waits for next; an empty handle when it would not block.
-  virtual Handle awaited() = 0;
+  virtual engine::Handle awaited() = 0;
 };
 
 struct AlltoallResult {
@@ -115,7 +115,7 @@ void synchronize_all(const std::vector<CollectiveHandle>& handles);
 template <typename Start>
 auto start_and_wait(Start start) {
   const auto handle = [&] {
-    const SubmissionGroup group;
+    const engine::SubmissionGroup group;
     return start();
   }();
   return handle.synchronize();

@@ -63,10 +63,9 @@ void check_outputs(const std::vector<Tensor>& outputs, const std::vector<Tensor>
   check_apart(outputs);
 }
 
-std::shared_ptr<CallInFlight> allreduce_call(std::span<const Tensor> tensors,
-                                             const AllreduceOptions& options,
-                                             std::span<const Tensor> outputs,
-                                             std::shared_ptr<const CallLabels> labels = nullptr) {
+std::shared_ptr<CallInFlight> allreduce_call(
+    std::span<const Tensor> tensors, const AllreduceOptions& options,
+    std::span<const Tensor> outputs, std::shared_ptr<const engine::CallLabels> labels = nullptr) {
   const auto compressor = options.compression.compressor();
   RecycledVector<CallTensor> items;
   items.reserve(tensors.size());
@@ -133,7 +132,7 @@ std::shared_ptr<CallInFlight> reducescatter_call(const std::vector<Tensor>& tens
   for (const Tensor& tensor : tensors) {
     check_rows(spec, tensor);
     Shape mine = row_shape(tensor);
-    mine.insert(mine.begin(), scattered_rows(tensor.size(0), spec.set.size())[position]);
+    mine.insert(mine.begin(), engine::scattered_rows(tensor.size(0), spec.set.size())[position]);
     parts.push_back({.input = tensor,
                      .output = empty_beside(tensor, std::move(mine)),
                      .shape = tensor.shape()});
@@ -164,9 +163,9 @@ std::vector<std::int64_t> splits_of(const CallSpec& spec, const Tensor& tensor,
   return given;
 }
 
-CollectiveHandle transfer(PointToPoint::Direction direction, const Tensor& tensor, int peer,
+CollectiveHandle transfer(engine::PointToPoint::Direction direction, const Tensor& tensor, int peer,
                           const PointToPointOptions& options) {
-  const bool sends = direction == PointToPoint::Direction::kSend;
+  const bool sends = direction == engine::PointToPoint::Direction::kSend;
   const std::string what = sends ? "send" : "recv";
   const std::shared_ptr<World> world = options.process_set.world();
   if (!tensor.defined()) throw InvalidArgumentError(what + ": the tensor is undefined");
@@ -390,10 +389,10 @@ int join(const JoinOptions& options) {
 }
 
 CollectiveHandle isend(const Tensor& tensor, int to, const PointToPointOptions& options) {
-  return transfer(PointToPoint::Direction::kSend, tensor, to, options);
+  return transfer(engine::PointToPoint::Direction::kSend, tensor, to, options);
 }
 CollectiveHandle irecv(const Tensor& tensor, int from, const PointToPointOptions& options) {
-  return transfer(PointToPoint::Direction::kReceive, tensor, from, options);
+  return transfer(engine::PointToPoint::Direction::kReceive, tensor, from, options);
 }
 void send(const Tensor& tensor, int to, const PointToPointOptions& options) {
   start_and_wait([&] { return isend(tensor, to, options); });

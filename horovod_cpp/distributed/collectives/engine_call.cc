@@ -23,13 +23,20 @@
 namespace hvd {
 namespace {
 
+using engine::Handle;
+using engine::Outcome;
+using engine::Part;
+using engine::Request;
+using engine::Result;
+using engine::Submission;
+
 bool has_come_until(TimePoint deadline, const Handle& handle, bool in_stream_order) {
   const Duration left = std::max(deadline - Clock::now(), Duration::zero());
   return in_stream_order ? handle.ordered_within(left) : handle.wait_for(left);
 }
 
 const Outcome& outcome_of(const Handle& handle) {
-  Fence past;
+  engine::Fence past;
   return handle.wait_enqueued(past);
 }
 
@@ -170,7 +177,7 @@ void warn_of_truncation(const CallSpec& spec, DType dtype) {
                          !is_floating(dtype) && !is_complex(dtype);
   if (!truncates || spec.set.size() == 1 || spec.set.rank() != 0) return;
   const std::string call = spec.automatic_name ? "an unnamed " + std::string(name_of(spec.kind))
-                                               : readable_name(full_name(spec));
+                                               : engine::readable_name(full_name(spec));
   if (!spec.set.world()->is_first_of("truncation of " + call)) return;
   log(LogLevel::kWarning, call + " averages " + std::string(name_of(dtype)) +
                               ": the mean is truncated to a whole number (3 and 4 become 3); "
@@ -270,7 +277,7 @@ auto moved(Range& from) {
 
 }  // namespace
 
-void CallInFlight::then(const std::shared_ptr<CallbackQueue>& queue,
+void CallInFlight::then(const std::shared_ptr<engine::CallbackQueue>& queue,
                         std::function<void()> callback) {
   awaited().then(queue, [self = shared_from_this(), queue, callback = std::move(callback)] {
     self->awaited().done() ? callback() : self->then(queue, callback);
@@ -325,9 +332,10 @@ void check_root(const CallSpec& spec) {
   const std::vector<Rank> ranks = spec.set.ranks();
   if (std::find(ranks.begin(), ranks.end(), spec.root) != ranks.end()) return;
   throw InvalidArgumentError(
-      readable_name(full_name(spec)) + ": root rank " + std::to_string(spec.root) +
-      (spec.set.id() == kWorldSet ? " does not exist: this job"
-                                  : " is not in " + describe_set(spec.set.id()) + ", which") +
+      engine::readable_name(full_name(spec)) + ": root rank " + std::to_string(spec.root) +
+      (spec.set.id() == kWorldSet
+           ? " does not exist: this job"
+           : " is not in " + engine::describe_set(spec.set.id()) + ", which") +
       " has " + describe_ranks(ranks));
 }
 
@@ -374,14 +382,15 @@ std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
   return std::make_shared<EngineCall>(std::move(handles), std::vector<CallTensor>{});
 }
 
-std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Direction direction,
+std::shared_ptr<CallInFlight> start_transfer(World& world,
+                                             engine::PointToPoint::Direction direction,
                                              const Tensor& tensor, Rank peer, int tag) {
   ReadyPoint ready(world);
   ready.add(tensor);
   ready.fence().wait();  // transfers run outside the order of a device's work
-  if (direction == PointToPoint::Direction::kReceive) bump_version(tensor);
+  if (direction == engine::PointToPoint::Direction::kReceive) bump_version(tensor);
   return make_recycled<TensorCall>(
-      world.runtime().submit(PointToPoint{direction, peer, tag, tensor.lease()}), tensor,
+      world.runtime().submit(engine::PointToPoint{direction, peer, tag, tensor.lease()}), tensor,
       tensor.stream());
 }
 

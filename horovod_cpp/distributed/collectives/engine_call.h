@@ -30,7 +30,7 @@ struct CallSpec {
   bool joins_average = false;
   bool flagged = false;  // see Request
   // Of the tensors, for messages; null = none. Ignored unless there are as many as tensors.
-  std::shared_ptr<const CallLabels> labels = nullptr;
+  std::shared_ptr<const engine::CallLabels> labels = nullptr;
 };
 
 // One tensor of a call, from its submission to its result.
@@ -72,17 +72,17 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
 // Starts the first round of an allreduce of all of them, which are moved from, as one group; their
 // shapes are those of the inputs. options.compression.compressor() is not asked: the tensors have
 // theirs. `flagged`: see Request.
-std::shared_ptr<CallInFlight> start_allreduce(std::span<CallTensor> tensors,
-                                              const AllreduceOptions& options,
-                                              std::shared_ptr<const CallLabels> labels = nullptr,
-                                              bool flagged = false);
+std::shared_ptr<CallInFlight> start_allreduce(
+    std::span<CallTensor> tensors, const AllreduceOptions& options,
+    std::shared_ptr<const engine::CallLabels> labels = nullptr, bool flagged = false);
 
 // A call without tensors: barrier, join, process sets. `numbers` as in Request.
 std::shared_ptr<CallInFlight> start_without_tensors(CallSpec spec,
                                                     std::vector<std::int32_t> numbers = {});
 
 // A send or a receive of `tensor`.
-std::shared_ptr<CallInFlight> start_transfer(World& world, PointToPoint::Direction direction,
+std::shared_ptr<CallInFlight> start_transfer(World& world,
+                                             engine::PointToPoint::Direction direction,
                                              const Tensor& tensor, Rank peer, int tag);
 
 }  // namespace hvd

@@ -35,13 +35,13 @@ void expect_served(const World& world, const Device& device, const std::string& 
 }
 
 std::uintptr_t import_stream(const World& world) {
-  const RankGpu& gpu = *world.options().gpu;
+  const engine::RankGpu& gpu = *world.options().gpu;
   return gpu.module->streams().own(gpu.device);
 }
 
 void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept {
   try {
-    CudaStreams& streams = nccl_library().module->streams();
+    engine::CudaStreams& streams = engine::nccl_library().module->streams();
     if (stream != tensor.stream()) {
       streams.take_back(tensor.device().index, tensor.stream(), stream);
     }
@@ -52,14 +52,15 @@ void take_back(const Tensor& tensor, std::uintptr_t stream) noexcept {
 
 void hand_over(const Tensor& tensor, std::uintptr_t stream) {
   if (stream == tensor.stream()) return;
-  CudaStreams& streams = nccl_library().module->streams();  // it is there: the tensor is
+  engine::CudaStreams& streams =
+      engine::nccl_library().module->streams();  // it is there: the tensor is
   const int device = tensor.device().index;
   streams.wait(device, stream, streams.record(device, tensor.stream()));
 }
 
 void Readers::add(const Device& device, std::uintptr_t stream) {
   if (past_.state() == nullptr || device.kind == DeviceKind::kCpu) return;
-  CudaStreams& streams = nccl_library().module->streams();
+  engine::CudaStreams& streams = engine::nccl_library().module->streams();
   if (reader_ && stream != streams.own(device.index)) stream = *reader_;
   if (std::find(streams_.begin(), streams_.end(), stream) != streams_.end()) return;
   streams_.push_back(stream);
@@ -82,10 +83,10 @@ void ReadyPoint::add(const Tensor& tensor) {
   streams_.push_back(stream);
 }
 
-Fence ReadyPoint::fence() const {
+engine::Fence ReadyPoint::fence() const {
   if (streams_.empty()) return {};
-  const RankGpu& gpu = *world_.options().gpu;
-  CudaStreams& streams = gpu.module->streams();
+  const engine::RankGpu& gpu = *world_.options().gpu;
+  engine::CudaStreams& streams = gpu.module->streams();
   if (streams_.size() == 1) return streams.record(gpu.device, streams_.front());
   const std::uintptr_t own = streams.own(gpu.device);
   for (const std::uintptr_t stream : streams_) {

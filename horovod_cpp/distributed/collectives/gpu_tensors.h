@@ -31,15 +31,15 @@ class Readers {
  public:
   // Waits until the call is enqueued, or has ended; throws what it failed with. `reader`: instead
   // of the streams on which other libraries use tensors' memory; see MaybeStream.
-  Readers(const Handle& handle, MaybeStream reader) : handle_(handle), reader_(reader) {
+  Readers(const engine::Handle& handle, MaybeStream reader) : handle_(handle), reader_(reader) {
     handle.wait_enqueued(past_);
   }
   // Each stream once. If the device failed, throws why the job ended.
   void add(const Device& device, std::uintptr_t stream);
 
  private:
-  const Handle& handle_;
-  Fence past_;  // the results
+  const engine::Handle& handle_;
+  engine::Fence past_;  // the results
   const MaybeStream reader_;
   std::vector<std::uintptr_t> streams_;
 };
@@ -50,7 +50,7 @@ class ReadyPoint {
   explicit ReadyPoint(const World& world) : world_(world) {}
   void add(const Tensor& tensor);
   // Past all that is on the tensors' streams now; reached if none of them is a GPU's.
-  Fence fence() const;
+  engine::Fence fence() const;
 
  private:
   const World& world_;

@@ -120,7 +120,7 @@ void World::uncount_unnamed(CollectiveKind kind, ProcessSetId set, std::uint64_t
 
 std::string World::unique_suffix(const std::string& kind, ProcessSetId set) {
   const MutexLock lock(mutex_);
-  return hvd::unique_suffix(kind, ++kinds_[{kind, set}]);
+  return engine::unique_suffix(kind, ++kinds_[{kind, set}]);
 }
 
 bool World::is_first_of(const std::string& text) {

@@ -34,21 +34,21 @@ struct WorldOptions {
   std::optional<bool> mpi_threads = {};
   std::function<void(bool in_error)> ended = {};  // as Ports has it
   // Whose observers the Runtime has; null = none.
-  std::shared_ptr<Observability> observability = nullptr;
+  std::shared_ptr<engine::Observability> observability = nullptr;
   // What serves tensors of GPUs; empty = nothing does.
-  std::optional<RankGpu> gpu = {};
+  std::optional<engine::RankGpu> gpu = {};
 };
 
 // The ranks of a job. The functions of this folder use the World that init() made, through their
 // ProcessSet; a test makes several in one process. Held by a shared_ptr. Any thread.
 class World : public std::enable_shared_from_this<World> {
  public:
-  explicit World(std::unique_ptr<Runtime> runtime, WorldOptions options = {})
+  explicit World(std::unique_ptr<engine::Runtime> runtime, WorldOptions options = {})
       : options_(std::move(options)), runtime_(std::move(runtime)) {}
 
   const Topology& topology() const noexcept { return runtime_->topology(); }
   const WorldOptions& options() const noexcept { return options_; }
-  Runtime& runtime() noexcept { return *runtime_; }
+  engine::Runtime& runtime() noexcept { return *runtime_; }
 
   // See process_set.h.
   ProcessSet global_process_set();
@@ -86,7 +86,7 @@ class World : public std::enable_shared_from_this<World> {
   std::string failures_of(ProcessSetId id);
 
   const WorldOptions options_;
-  std::unique_ptr<Runtime> runtime_;  // after what observes it
+  std::unique_ptr<engine::Runtime> runtime_;  // after what observes it
   Mutex mutex_;
   std::once_flag global_made_;  // when it is first asked for
   std::optional<ProcessSet> global_;

@@ -137,13 +137,13 @@ void DistributedOptimizer::step() {
 // Else this rank would step with gradients that the others do not have.
 void DistributedOptimizer::check_reduced() const {
   if (const std::string name = reducer_->in_flight(); !name.empty()) {
-    refuse_optimizer("step() inside skip_synchronize() while the gradient of " + quoted_name(name) +
-                     " is being reduced; call synchronize() first");
+    refuse_optimizer("step() inside skip_synchronize() while the gradient of " +
+                     engine::quoted_name(name) + " is being reduced; call synchronize() first");
   }
   if (const std::string name = reducer_->unreduced(); !name.empty()) {
     refuse_optimizer(
         "step() inside skip_synchronize() although what backward() has added to the gradient of " +
-        quoted_name(name) + " is not reduced; call synchronize() first");
+        engine::quoted_name(name) + " is not reduced; call synchronize() first");
   }
 }
 
@@ -206,7 +206,7 @@ void DistributedOptimizer::synchronize() {
 void DistributedOptimizer::zero_grad(bool set_to_none) {
   if (const std::string name = reducer_->in_flight(); !name.empty()) {
     refuse_optimizer(
-        "zero_grad() while the gradient of " + quoted_name(name) +
+        "zero_grad() while the gradient of " + engine::quoted_name(name) +
         " is being reduced; call step() or synchronize() first, and a backward() that is not meant "
         "for this optimizer inside its no_sync()");
   }

@@ -31,7 +31,7 @@ ReductionContext context_of(std::shared_ptr<GradientAccess> gradients,
   context.gradients = std::move(gradients);
   context.options = options;
   const auto world = options.process_set.world();
-  if (const std::string set = describe_set(options.process_set.id());
+  if (const std::string set = engine::describe_set(options.process_set.id());
       !options.process_set.included() && world->is_first_of(owner + " without " + set)) {
     log(LogLevel::kWarning, owner + ": gradients are not reduced: rank " +
                                 std::to_string(world->topology().rank) + " is not in " + set +
@@ -230,7 +230,7 @@ void GradientReducer::submit_soon() {
   if (bytes >= batch) return submit_waiting();
   context_.gradients->after_backward([this, alive = std::weak_ptr<void>(alive_)] {
     if (alive.expired() || in_flight().empty()) return;  // by DistributedDataParallel's own
-    std::optional<SubmissionGroup> group;
+    std::optional<engine::SubmissionGroup> group;
     if (waits_at_once_) group.emplace();
     submit_waiting();
     layout_.ask_ahead();

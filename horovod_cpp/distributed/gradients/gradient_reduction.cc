@@ -13,7 +13,7 @@ namespace {
 
 std::string group_of(const GradientAccess& gradients, const std::vector<std::size_t>& params,
                      const std::string& round) {
-  return group_name(gradients.parameters()[params.front()].name + round, params.size());
+  return engine::group_name(gradients.parameters()[params.front()].name + round, params.size());
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ GradientReduction::GradientReduction(const ReductionContext& context,
       params_(std::move(params)),
       name_(group_of(*context.gradients, params_, round)),
       call_name_(name_ + context.suffix) {
-  auto labels = std::make_shared<CallLabels>();
+  auto labels = std::make_shared<engine::CallLabels>();
   for (const std::size_t i : params_) {
     labels->names.push_back(context.gradients->parameters()[i].name);
     bytes_ += context.gradients->parameters()[i].bytes();

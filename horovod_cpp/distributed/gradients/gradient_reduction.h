@@ -91,7 +91,7 @@ class GradientReduction {
   const std::vector<std::size_t> params_;
   const std::string name_, call_name_;
   std::size_t bytes_ = 0, dense_bytes_ = 0;
-  std::shared_ptr<const CallLabels> labels_;
+  std::shared_ptr<const engine::CallLabels> labels_;
   std::vector<std::size_t> dense_, sparse_;  // what was taken
   std::vector<CallTensor> tensors_;          // of the dense ones, until submit()
   bool new_sparse_ = false;

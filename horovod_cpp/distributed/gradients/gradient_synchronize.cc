@@ -91,7 +91,7 @@ void GradientReducer::start_rounds() {
       if (!schedule_.taken(b)) attempts_.run([&] { start_first_round(b); });
     }
   }
-  const SubmissionGroup group;
+  const engine::SubmissionGroup group;
   attempts_.run([&] { votes_.ask(); });
   attempts_.run([&] { submit_waiting(true); });
 }

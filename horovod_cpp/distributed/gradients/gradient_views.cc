@@ -11,7 +11,7 @@ namespace hvd {
 namespace {
 
 std::size_t room_for(const GradientParameter& param) {
-  return (param.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  return (param.bytes() + engine::kAlignment - 1) / engine::kAlignment * engine::kAlignment;
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class GradientViews {
   struct Part {
     Device device;
     std::size_t bytes = 0;
-    ArenaHandle arena;
+    engine::ArenaHandle arena;
   };
   Part& part_of(const Device& device);
 

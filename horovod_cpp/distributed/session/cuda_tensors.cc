@@ -6,7 +6,7 @@ namespace hvd {
 namespace {
 
 CudaTensors find() {
-  const NcclLibrary& library = nccl_library();
+  const engine::NcclLibrary& library = engine::nccl_library();
   if (library.module == nullptr) return {nullptr, library.detail};
   return {&library.module->memory(), library.detail};
 }

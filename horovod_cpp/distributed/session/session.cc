@@ -32,8 +32,8 @@ struct Session {
   std::atomic<std::thread::id> in_init;
 
   std::mutex mutex;  // guards what follows; never held while waiting for other ranks
-  std::optional<CoreBinding> binding;  // as long as the world
-  Config config;                       // of the world, or of the last one
+  std::optional<engine::CoreBinding> binding;  // as long as the world
+  Config config;                               // of the world, or of the last one
   // Given to every world.
   std::function<void(const std::string&)> on_stall;
   std::function<std::string()> set_location_callback;
@@ -47,18 +47,20 @@ Session& session() {
   return *instance;
 }
 
-std::shared_ptr<Observability> make_observability(const Config& config, const Topology& topology) {
-  ObservabilityOptions options;
+std::shared_ptr<engine::Observability> make_observability(const Config& config,
+                                                          const Topology& topology) {
+  engine::ObservabilityOptions options;
   options.timeline.max_bytes = std::min(config.timeline_max_mb, SIZE_MAX >> 20) << 20;
   options.timeline.mark_cycles = config.timeline_mark_cycles;
   options.flight_recorder.operations = config.flight_recorder_size;
-  options.flight_recorder.base = flight_recorder_base(config.flight_recorder_dir);
+  options.flight_recorder.base = engine::flight_recorder_base(config.flight_recorder_dir);
   options.flight_recorder.base_is_default = config.flight_recorder_dir.empty();
-  return std::make_shared<Observability>(topology.rank, topology.size, options);
+  return std::make_shared<engine::Observability>(topology.rank, topology.size, options);
 }
 
 // The other ranks are connected by now and learn why this one does not come.
-std::shared_ptr<Observability> observe(const Config& config, ControlPlane& control) {
+std::shared_ptr<engine::Observability> observe(const Config& config,
+                                               engine::ControlPlane& control) {
   try {
     auto observability = make_observability(config, control.topology());
     if (!config.timeline.empty()) observability->timeline->start(config.timeline);
@@ -83,12 +85,12 @@ std::string to_text(const std::vector<std::vector<Rank>>& sets) {
 }
 
 // What the ranks compare besides their settings.
-std::vector<Term> terms_of(const InitOptions& options) {
+std::vector<engine::Term> terms_of(const InitOptions& options) {
   return {
       {"process_sets of init()", to_text(options.process_sets), to_text({}), Agreement::kEqual}};
 }
 
-std::shared_ptr<World> make_world(Ports ports) {
+std::shared_ptr<World> make_world(engine::Ports ports) {
   const Config& config = ports.config;
   WorldOptions options;
   options.mpi_threads = ports.mpi_threads;
@@ -98,8 +100,9 @@ std::shared_ptr<World> make_world(Ports ports) {
   options.bucket_bytes = std::max<std::size_t>(config.fusion_threshold, 1);
   options.check_parameters = config.check_parameters;
   options.check_options = config.check_options;
-  auto runtime = std::make_unique<Runtime>(std::move(ports.control), std::move(ports.collectives),
-                                           config, options.observability->observers());
+  auto runtime =
+      std::make_unique<engine::Runtime>(std::move(ports.control), std::move(ports.collectives),
+                                        config, options.observability->observers());
   return std::make_shared<World>(std::move(runtime), std::move(options));
 }
 
@@ -112,7 +115,7 @@ struct Agreed {
 Agreed agree(World& world) {
   const Topology& topology = world.topology();
   const std::int64_t mine[] = {topology.local_size, -topology.local_size,
-                               topology.rank == 0 ? draw_job_number() : 0};
+                               topology.rank == 0 ? engine::draw_job_number() : 0};
   Tensor largest = Tensor::from(std::span(mine), {3});
   allreduce_(
       largest,
@@ -123,10 +126,10 @@ Agreed agree(World& world) {
 
 // hvdrun names its jobs, and says itself where the ranks left something.
 void begin_flight_recorder(World& world, std::int64_t job_number) {
-  const std::string named = environment(kJobVariable).value_or("");
-  const bool by_launcher = is_job_name(named) && !has_own_world();
-  world.options().observability->recorder->begin(by_launcher ? named : make_job_name(job_number),
-                                                 !by_launcher);
+  const std::string named = environment(engine::kJobVariable).value_or("");
+  const bool by_launcher = engine::is_job_name(named) && !has_own_world();
+  world.options().observability->recorder->begin(
+      by_launcher ? named : engine::make_job_name(job_number), !by_launcher);
 }
 
 void at_exit(int status, void*) {
@@ -211,8 +214,8 @@ void init(const InitOptions& options) {
   Session& s = session();
   const InitTurn turn(s);
   if (is_initialized()) return;
-  open_standard_streams();
-  Ports ports = connect(read_config(), terms_of(options));
+  engine::open_standard_streams();
+  engine::Ports ports = engine::connect(read_config(), terms_of(options));
   Config config = ports.config;
   std::shared_ptr<World> world = make_world(std::move(ports));
   {
@@ -315,7 +318,7 @@ int cross_size() {
 
 namespace {
 
-std::shared_ptr<Observability> observability() {
+std::shared_ptr<engine::Observability> observability() {
   return world()->options().observability;
 }
 

@@ -7,6 +7,8 @@
 namespace hvd::isa::HVD_ISA_NAME {
 namespace {
 
+namespace element = engine::element;
+
 // -- how this file uses Eigen's vector functions: on whole chunks, the last one padded. Eigen's own
 // loops compute what lies outside aligned packets by other code, so that a result would depend on
 // where in memory its operand happens to be.

@@ -17,8 +17,8 @@
 // Tables agree within rounding; with one table equal inputs give equal bits.
 namespace hvd::isa {
 
-using hvd::Binary;
-using hvd::Unary;
+using engine::Binary;
+using engine::Unary;
 
 // Rows of two matrices that belong together: where each begins, in elements.
 struct RowPairs {

@@ -30,8 +30,8 @@ std::string refusal(DType dtype, const Reduction& reduction) {
 }
 
 TEST(CheckReduction, AcceptsExactlyTheOperationsOfEachDtype) {
-  for (const DType dtype : test::kAllDTypes) {
-    auto allowed = test::elementwise_ops(dtype);
+  for (const DType dtype : engine::test::kAllDTypes) {
+    auto allowed = engine::test::elementwise_ops(dtype);
     if (dtype != DType::kBool) allowed.push_back(ReduceOp::kAverage);
     if (is_floating(dtype)) allowed.push_back(ReduceOp::kAdasum);
     for (int number = 0; number < kReduceOpCount; ++number) {
@@ -58,7 +58,7 @@ TEST(CheckReduction, BoolTakesNoScale) {
 
 TEST(CheckReduction, WireFormatsCarrySumsAndAveragesOfF32AndF64) {
   for (const WireFormat wire : {WireFormat::kF16, WireFormat::kBF16, WireFormat::kInt8}) {
-    for (const DType dtype : test::kAllDTypes) {
+    for (const DType dtype : engine::test::kAllDTypes) {
       const bool wide = dtype == DType::kF32 || dtype == DType::kF64;
       EXPECT_EQ(refusal(dtype, {.wire = wire}).empty(), wide) << name_of(dtype);
     }
@@ -81,13 +81,13 @@ T neutral(ReduceOp op, DType dtype) {
 }
 
 TEST(FillNeutral, IsZeroForEverySumAndOneForAProduct) {
-  for (const DType dtype : test::kAllDTypes) {
+  for (const DType dtype : engine::test::kAllDTypes) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kAdasum}) {
-      test::TypedArray array(dtype, std::vector<double>{1, 1});
+      engine::test::TypedArray array(dtype, std::vector<double>{1, 1});
       fill_neutral(op, dtype, array.data(), 2);
       EXPECT_EQ(array.values(), (std::vector<double>{0, 0})) << name_of(dtype);
     }
-    test::TypedArray array(dtype, 2);
+    engine::test::TypedArray array(dtype, 2);
     fill_neutral(ReduceOp::kProduct, dtype, array.data(), 2);
     EXPECT_EQ(array.values(), (std::vector<double>{1, 1})) << name_of(dtype);
   }

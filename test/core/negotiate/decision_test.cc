@@ -5,7 +5,7 @@
 #include "core/base/status.h"
 #include "test/core/negotiate/negotiate_builders.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -74,4 +74,4 @@ TEST(Decision, RefusesAnUnknownStep) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

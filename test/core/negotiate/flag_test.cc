@@ -6,7 +6,7 @@
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -80,4 +80,4 @@ TEST_F(FlagTest, BelongsToAllreducesOnly) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

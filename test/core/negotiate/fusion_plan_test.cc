@@ -4,7 +4,7 @@
 
 #include "test/core/negotiate/negotiate_builders.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -88,4 +88,4 @@ TEST(PlanFusion, ReusesItsStorage) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

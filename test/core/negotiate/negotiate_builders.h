@@ -5,7 +5,7 @@
 
 #include "core/negotiate/messages/request.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // An allreduce of `numel` elements.
 inline Request gradient(std::string name, std::int64_t numel = 4, DType dtype = DType::kF32) {
@@ -20,4 +20,4 @@ inline std::shared_ptr<const Request> shared(Request request) {
   return std::make_shared<const Request>(std::move(request));
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -7,7 +7,7 @@
 
 #include "test/core/negotiate/negotiate_builders.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -127,4 +127,4 @@ TEST(FaultOf, ChecksDefinitionsOfSets) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -62,4 +62,4 @@ TEST(AlteredMessages, ThrowOrAreTaken) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

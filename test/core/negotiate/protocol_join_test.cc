@@ -7,7 +7,7 @@
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -244,4 +244,4 @@ TEST_F(ProtocolSets, StayUsableWhenTheirRemovalIsRejected) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/core/negotiate/stall_fixture.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -204,4 +204,4 @@ TEST_F(StallDiagnosisTest, OnlyRankZeroMayBeExpected) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

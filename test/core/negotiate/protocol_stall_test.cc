@@ -4,7 +4,7 @@
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/core/negotiate/stall_fixture.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -179,4 +179,4 @@ TEST_F(ProtocolStall, ThereIsADeadlineOnlyWhileSomethingWaits) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 
 #include "test/support/protocol_program_random.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::LockStepCluster;
@@ -167,4 +167,4 @@ TEST_P(RandomWalks, EndInOneStateEverywhere) {
 INSTANTIATE_TEST_SUITE_P(Tenths, RandomWalks, testing::Range(0, 10));
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

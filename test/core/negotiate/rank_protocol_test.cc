@@ -8,7 +8,7 @@
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -268,4 +268,4 @@ TEST_F(RankProtocolTest, ADecisionThatDoesNotFitThrowsAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -136,4 +136,4 @@ TEST_F(ReadinessTrackerTest, DropsWhatAChildSaidIsMissingBeforeAnEviction) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

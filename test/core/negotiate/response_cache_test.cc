@@ -4,7 +4,7 @@
 
 #include "test/core/negotiate/negotiate_builders.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 SlotNumber run_new(SlotAllocator& slots) {
@@ -79,4 +79,4 @@ TEST(ResponseCache, DoesNotFindAnErasedNameWhereItWasNext) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 
 #include "test/core/negotiate/negotiate_builders.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -241,4 +241,4 @@ TEST_F(SequencerTest, RunsWhatIsCompleteBeforeItStopsForARankThatLeft) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Stalls are reported after a minute; they end the job at the limit, if that is not 0.
 class StallTest : public testing::Test {
@@ -26,4 +26,4 @@ class StallTest : public testing::Test {
   std::mt19937 random_{3};
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -86,4 +86,4 @@ TEST(StallReport, CountsWhatIsTooMuchToRead) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

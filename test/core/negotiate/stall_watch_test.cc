@@ -6,7 +6,7 @@
 #include "test/core/negotiate/negotiate_builders.h"
 #include "test/support/lock_step_cluster.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -130,4 +130,4 @@ TEST(StallDiagnosis, BlamesNobodyForAnExpectedWaitForRankZero) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -15,7 +15,7 @@
 #include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using nlohmann::json;
@@ -251,4 +251,4 @@ TEST_F(FlightRecorderFiles, APathThatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 TEST(JsonString, EveryCharacterOfAsciiSurvivesARealParser) {
@@ -44,4 +44,4 @@ TEST(JsonString, RandomBytesAlwaysMakeValidJson) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/runtime/wake/waiting.h"
 #include "test/core/observe/observed_batches.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::microseconds;
@@ -240,4 +240,4 @@ TEST(Stragglers, TheOldestIncompleteBatchMakesRoom) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

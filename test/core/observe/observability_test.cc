@@ -18,7 +18,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/temporary_folder.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using nlohmann::json;
@@ -189,4 +189,4 @@ TEST_F(ObservabilityTest, AWorldOfOneIsObservedToo) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 
 #include "core/observe/observer.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Time `us` after an arbitrary beginning.
 inline TimePoint at_us(std::int64_t us) {
@@ -34,4 +34,4 @@ inline BatchInfo batch_of(RecycledVector<BatchMemberInfo> members, std::uint64_t
   return batch;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -17,7 +17,7 @@
 #include "test/support/attempts.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::allgather;
@@ -274,4 +274,4 @@ TEST(SoloOverSim, AsynchronousDevicesAreWaitedForByTheHandle) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 
 #include "core/negotiate/messages/message.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -258,4 +258,4 @@ TEST(Observers, AnotherEpochIsNotHeard) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -22,7 +22,7 @@
 #include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using nlohmann::json;
@@ -355,4 +355,4 @@ TEST_F(TimelineTest, OverwritesALongerFile) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

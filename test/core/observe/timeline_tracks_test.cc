@@ -6,7 +6,7 @@
 #include "test/core/observe/observed_batches.h"
 #include "test/core/observe/trace_check.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using nlohmann::json;
@@ -184,4 +184,4 @@ TEST_F(Tracks, NamesOfAnyBytesStayValidJson) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

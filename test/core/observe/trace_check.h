@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Events of one track in the order of the file, without metadata.
 inline std::vector<nlohmann::json> track_of(const nlohmann::json& trace, int rank,
@@ -92,4 +92,4 @@ inline void check_trace(const nlohmann::json& trace) {
   }
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -7,7 +7,7 @@
 
 #include "test/support/threads.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -98,4 +98,4 @@ TEST(Doorbell, GivesUpAtTheDeadline) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -38,4 +38,4 @@ TEST(Placement, AWorldOfOneIsTheDefault) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

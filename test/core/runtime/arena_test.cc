@@ -16,7 +16,7 @@
 #include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::run_ranks;
@@ -283,4 +283,4 @@ TEST_F(ArenaTest, ARankThatDiesFailsTheReductionAndANewJobHasNewArenas) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -18,7 +18,7 @@
 #include "test/core/runtime/watched_device.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -290,4 +290,4 @@ TEST_F(SoloDevice, GatheredRowsAreThereWhenTheHandleEnds) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

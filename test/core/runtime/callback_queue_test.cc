@@ -16,7 +16,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/threads.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::allreduce;
@@ -179,4 +179,4 @@ TEST(HandleThen, DoesNotWaitForOtherCallbacksOfTheProgram) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 
 #include "core/runtime/wake/waiting.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 TEST(Handle, WithoutASubmissionIsDone) {
@@ -103,4 +103,4 @@ TEST(Completion, LetsGoOfTensorsOnTheThreadThatWaits) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

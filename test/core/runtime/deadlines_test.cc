@@ -13,7 +13,7 @@
 #include "test/core/runtime/sim_ranks.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -109,4 +109,4 @@ TEST(ShutdownTime, TheStallLimitBoundsWhatIsLeftToRun) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

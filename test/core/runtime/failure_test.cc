@@ -22,7 +22,7 @@
 #include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -316,4 +316,4 @@ TEST(FailureOfOneRank, ACoordinatorThatIsStuckInAPortIsAbandoned) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

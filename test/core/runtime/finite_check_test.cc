@@ -14,7 +14,7 @@
 #include "test/core/runtime/submissions.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::allreduce;
@@ -121,4 +121,4 @@ TEST(CheckNan, InfinitiesMayBeComparedAndAreNotLookedForUnlessItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 
 #include "core/ports/collective.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // A real collective, for tests that change one of its calls.
 class ForwardingCollective : public Collective {
@@ -79,4 +79,4 @@ class LyingCollective final : public ForwardingCollective {
   std::vector<std::int64_t> lies_;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

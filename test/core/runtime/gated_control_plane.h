@@ -12,7 +12,7 @@
 
 #include "core/ports/control_plane.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Where a thread can be held up inside a port.
 class Gate {
@@ -88,4 +88,4 @@ class GatedControlPlane final : public ControlPlane {
   std::shared_ptr<Gate> gate_;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -15,7 +15,7 @@
 #include "test/core/runtime/watched_device.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -177,4 +177,4 @@ TEST_F(HungDevice, OfAnotherRankThanTheFirstEndsTheJob) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

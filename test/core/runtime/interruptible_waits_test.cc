@@ -8,7 +8,7 @@
 #include "core/runtime/completion.h"
 #include "core/runtime/handle.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -88,4 +88,4 @@ TEST(InterruptibleWaits, AreNoneWithoutAScope) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

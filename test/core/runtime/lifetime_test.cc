@@ -20,7 +20,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/threads.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::allreduce;
@@ -229,4 +229,4 @@ TEST(Fork, CallsInTheChildThrowInsteadOfHanging) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "test/core/runtime/submissions.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::allreduce;
@@ -108,4 +108,4 @@ TEST(NameReuse, NeedsNoOtherRank) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 
 #include "test/support/threads.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 class NotifierTest : public testing::Test {
@@ -132,4 +132,4 @@ TEST_F(NotifierTest, LeavesAThreadBehindThatIsStuckInUserCode) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

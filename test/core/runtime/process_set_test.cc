@@ -8,7 +8,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 TEST(SetMembers, NumbersItsRanksInOrder) {
@@ -49,4 +49,4 @@ TEST(SetRegistry, AreReadWhileOthersAreAdded) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

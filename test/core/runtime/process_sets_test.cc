@@ -12,7 +12,7 @@
 #include "test/core/runtime/sim_ranks.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::add_set;
@@ -132,4 +132,4 @@ TEST(RuntimeProcessSets, LetTheirCollectivesGoWhenTheyAreRemoved) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "test/support/runtime_contract.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 struct Flavour {
@@ -73,4 +73,4 @@ INSTANTIATE_TEST_SUITE_P(Failures, SimRuntimeContract,
                          name_of_case);
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

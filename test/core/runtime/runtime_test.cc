@@ -15,7 +15,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/typed_array.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::allgather;
@@ -119,4 +119,4 @@ TEST(Runtime, AHandleMayBeDroppedBeforeItsEnd) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "test/core/runtime/submissions.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // One Runtime per rank, meeting in memory.
 class SimRanks {
@@ -43,4 +43,4 @@ class SimRanks {
   }
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -13,7 +13,7 @@
 #include "test/core/runtime/submissions.h"
 #include "test/support/threads.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::shared;
@@ -133,4 +133,4 @@ TEST_F(ImpatientSoloRank, WaitsForNoTransferForEver) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -16,7 +16,7 @@
 #include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -227,4 +227,4 @@ TEST_F(StreamOrder, CanBeTurnedOff) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "test/core/runtime/submissions.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::allgather;
@@ -243,4 +243,4 @@ TEST(ScatteredRows, GiveTheRemainderToTheFirstRanks) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/runtime/handle.h"
 #include "core/runtime/submission.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 template <typename T>
 inline constexpr DType kDTypeOf = DType::kF32;
@@ -215,4 +215,4 @@ inline std::vector<std::int64_t> rows_of(const Outcome& outcome, std::size_t ten
   return outcome.results.at(tensor).rows_of;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

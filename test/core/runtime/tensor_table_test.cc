@@ -11,7 +11,7 @@
 #include "test/core/runtime/submissions.h"
 #include "test/support/message_of.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 std::vector<Submission> named(const std::vector<std::string>& names) {
@@ -251,4 +251,4 @@ TEST(TensorTable, ServesSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

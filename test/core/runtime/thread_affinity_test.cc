@@ -10,7 +10,7 @@
 #include "test/core/runtime/sim_ranks.h"
 #include "test/support/message_of.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using testing::AllOf;
@@ -79,4 +79,4 @@ TEST(ThreadAffinity, EveryRankLearnsThatARankHasNoCore) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -17,7 +17,7 @@
 #include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -130,4 +130,4 @@ TEST(Transfers, WhatADeviceMayStillUseIsKept) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/core/runtime/sim_ranks.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Where the device is, as a test wants it.
 struct Point {
@@ -98,4 +98,4 @@ class AsyncDevice : public testing::Test {
   std::shared_ptr<WatchedDevice::Seen> seen_ = std::make_shared<WatchedDevice::Seen>();
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

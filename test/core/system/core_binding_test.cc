@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using Cores = std::vector<int>;
@@ -165,4 +165,4 @@ TEST(CoreBinding, LeavesAProcessThatSomebodyBoundAsItWas) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

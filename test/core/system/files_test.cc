@@ -15,7 +15,7 @@
 #include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using testing::HasSubstr;
@@ -213,4 +213,4 @@ TEST(RandomHex, HasSoManyDigitsAndIsAnotherEachTime) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 
 #include "test/support/scoped_environment.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 TEST(JobName, HasDateTimeAndRandomBits) {
@@ -35,4 +35,4 @@ TEST(FlightRecorderBase, IsWhatTheUserChoseOrTheUsersInTheTemporaryFolder) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

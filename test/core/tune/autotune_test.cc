@@ -13,7 +13,7 @@
 #include "test/support/message_of.h"
 #include "test/support/temporary_folder.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -147,4 +147,4 @@ TEST_F(AutotuneTest, TunesARunningJobAndEndsWithAChoice) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -235,4 +235,4 @@ TEST(Tuner, EndsItsLogWithWhatItChose) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

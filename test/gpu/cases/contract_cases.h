@@ -7,7 +7,7 @@
 #include "test/support/collective_contract.h"
 
 // What the contract of the port (test/support/collective_contract.h) needs to run over CUDA memory.
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // A Collective of host memory in front of one of CUDA memory: what goes in is copied to memory of
 // the device, what comes out is copied back when an operation is finished. An arena has a copy on
@@ -24,4 +24,4 @@ std::unique_ptr<Collective> or_on_host(std::unique_ptr<Collective> nccl,
 // made; and it scales halves as halves, where the host does in f32.
 std::vector<CollectiveCase> nccl_contract();
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

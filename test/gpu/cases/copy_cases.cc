@@ -10,7 +10,7 @@
 #include "ops/host/reduce.h"
 #include "test/gpu/cases/guarded.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::Guarded;
@@ -170,4 +170,4 @@ TEST(CopyPieces, WhatHasNoMeaningIsRefused) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

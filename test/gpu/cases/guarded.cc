@@ -10,7 +10,7 @@
 #include "core/base/half.h"
 #include "ops/cuda/check.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr std::size_t kGuard = 256;  // bytes
@@ -86,4 +86,4 @@ void synchronize() {
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -9,7 +9,7 @@
 
 // These cases belong to two programs: test/gpu/logic runs the kernels' code on the host, and
 // test/gpu/device on a GPU.
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Random elements of `dtype` without NaN, of which halves and integers hold whole numbers and
 // quarters exactly. Bools are 0 and 1.
@@ -37,4 +37,4 @@ class Guarded {
 // Waits for the device and throws what it failed with.
 void synchronize();
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -11,7 +11,7 @@
 #include "test/gpu/cases/guarded.h"
 
 // Memory and arithmetic of tensors of our own, against the same elements computed here.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -197,4 +197,4 @@ TEST(CudaMemory, APointOfItsStreamPassesWithTheWork) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "ops/host/host_memory.h"
 #include "test/gpu/cases/contract_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
@@ -259,4 +259,4 @@ std::unique_ptr<Collective> on_device(std::unique_ptr<Collective> inner, Rank ra
   return std::make_unique<OnDevice>(std::move(inner), rank);
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -4,7 +4,7 @@
 #include "test/core/runtime/forwarding_collective.h"
 #include "test/gpu/cases/contract_cases.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 std::vector<Slice> without_places(std::span<const Slice> slices) {
@@ -69,4 +69,4 @@ std::vector<CollectiveCase> nccl_contract() {
   return cases;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

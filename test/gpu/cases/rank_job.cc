@@ -9,7 +9,7 @@
 #include "ops/cuda/check.h"
 #include "ops/cuda/device.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr int kRounds = 20;
@@ -104,4 +104,4 @@ std::string run_rank_job(Runtime& runtime, int device) {
   return problems;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

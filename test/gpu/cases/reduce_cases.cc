@@ -11,7 +11,7 @@
 #include "test/support/reduce_ops.h"
 #include "test/support/typed_array.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::Guarded;
@@ -132,4 +132,4 @@ TEST(ReducePieces, WhatHasNoMeaningIsRefused) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

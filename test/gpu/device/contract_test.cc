@@ -12,7 +12,7 @@
 
 // The contract of the port with tensors on a GPU: among several ranks by way of the host, and by
 // NCCL and through its own GPU memory alone. Through each other's: gpu/ranks, in processes.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::CollectiveCase;
@@ -82,4 +82,4 @@ INSTANTIATE_TEST_SUITE_P(All, NcclContract, ::testing::ValuesIn(test::nccl_contr
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 NcclModule& module() {
@@ -78,4 +78,4 @@ TEST_F(IpcOnDevice, RanksOfOneProcessAreServedEitherWay) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "ops/connect/backends.h"
 #include "ops/connect/libraries.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 NcclModule& module() {
@@ -101,4 +101,4 @@ TEST_F(OneDevice, TransfersAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

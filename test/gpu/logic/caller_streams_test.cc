@@ -8,7 +8,7 @@
 #include "test/gpu/logic/host_cuda.h"
 #include "test/gpu/logic/stream_log.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::host_cuda;
@@ -88,4 +88,4 @@ TEST_F(CallerStreamsTest, DefaultStreamsHaveNumbers) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

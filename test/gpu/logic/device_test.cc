@@ -7,7 +7,7 @@
 #include "ops/cuda/stream.h"
 #include "test/gpu/logic/host_cuda.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::host_cuda;
@@ -63,4 +63,4 @@ TEST_F(CudaDevice, StreamsAndEventsAreGivenBack) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

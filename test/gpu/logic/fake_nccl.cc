@@ -5,7 +5,7 @@
 
 #include "test/gpu/logic/host_cuda.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 FakeNccl* fake = nullptr;
@@ -198,4 +198,4 @@ std::vector<NcclCall> FakeNccl::named(const std::string& name) const {
   return out;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -8,7 +8,7 @@
 
 #include "ops/nccl/api.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // A call of one of the functions of NcclApi, with those of these arguments that it has.
 struct NcclCall {
@@ -55,4 +55,4 @@ class FakeNccl {
   NcclApi api_;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

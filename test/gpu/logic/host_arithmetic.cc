@@ -3,7 +3,7 @@
 #include "test/gpu/logic/host_cuda.h"
 
 // arithmetic.cu without CUDA: the same code for each thread, one thread after another.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 struct HostRun {
@@ -28,4 +28,4 @@ std::unique_ptr<DeviceArithmetic> make_cuda_arithmetic(int device, cudaStream_t 
   return std::make_unique<cuda::Arithmetic<HostRun>>(HostRun{stream}, device, memory);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 #include "test/gpu/logic/host_cuda.h"
 
 // copy.cu without CUDA: the same code for each thread, one thread after another.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 struct HostRun {
@@ -30,4 +30,4 @@ void copy_pieces(int /*device*/, cudaStream_t stream, const CopyRule& rule,
   cuda::run_copy(rule, pieces, HostRun{stream});
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "test/gpu/logic/host_streams.h"
 #include "test/gpu/logic/stream_log.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 HostStreams& streams() {
@@ -88,7 +88,7 @@ void run_streams() {
   streams().run();
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 using namespace hvd::test;  // NOLINT: these are the functions of CUDA's header
 

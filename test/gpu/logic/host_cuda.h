@@ -8,7 +8,7 @@
 
 #include "test/gpu/logic/shared_block.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // host_cuda.cc has the functions of CUDA's runtime that ops/cuda calls, on host memory, for tests
 // of what surrounds them: memory of a device is memory of the host, kernels and copies are
@@ -70,4 +70,4 @@ void* allocate_on_heap(std::size_t bytes);
 // CUDA refuses to open in a process what it exported.
 bool may_open_blocks_of(const BlockName& name);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -13,7 +13,7 @@
 #include "test/gpu/logic/host_cuda.h"
 #include "test/gpu/logic/shared_block.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using Name = std::tuple<pid_t, int, ino_t>;
@@ -76,7 +76,7 @@ void* allocate_on_heap(std::size_t bytes) {
   return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 using namespace hvd::test;  // NOLINT: these are the functions of CUDA's header
 

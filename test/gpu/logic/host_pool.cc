@@ -22,17 +22,17 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
 }
 cudaError_t cudaMallocFromPoolAsync(void** data, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
   constexpr std::size_t kMost = std::size_t{1} << 40;
-  const cudaError_t failed = hvd::test::host_cuda().memory_error;
+  const cudaError_t failed = hvd::engine::test::host_cuda().memory_error;
   if (failed != cudaSuccess) return failed;
   if (bytes >= kMost) return cudaErrorMemoryAllocation;
-  *data = hvd::test::allocate_on_heap(bytes);
-  ++hvd::test::host_cuda().in_pool;
+  *data = hvd::engine::test::allocate_on_heap(bytes);
+  ++hvd::engine::test::host_cuda().in_pool;
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
-  hvd::test::enqueue_on_host(stream, [data] {
+  hvd::engine::test::enqueue_on_host(stream, [data] {
     std::free(data);
-    --hvd::test::host_cuda().in_pool;
+    --hvd::engine::test::host_cuda().in_pool;
   });
   return cudaSuccess;
 }

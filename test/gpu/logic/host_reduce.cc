@@ -4,7 +4,7 @@
 #include "test/gpu/logic/host_cuda.h"
 
 // reduce.cu without CUDA, as host_copy.cc.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 struct HostRun {
@@ -31,4 +31,4 @@ void reduce_pieces(int /*device*/, cudaStream_t stream, DType dtype, const Reduc
   cuda::run_reduce(dtype, reduction, inputs, pieces, HostRun{stream, inputs});
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

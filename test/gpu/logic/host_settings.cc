@@ -10,7 +10,7 @@
 #include "core/config/config.h"
 #include "test/gpu/logic/host_cuda.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 // As CUDA: up to the first that is not there.
@@ -45,4 +45,4 @@ bool read_settings() {
 [[maybe_unused]] const bool are_read = read_settings();
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

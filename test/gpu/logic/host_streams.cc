@@ -8,7 +8,7 @@
 #include "test/gpu/logic/host_cuda.h"
 #include "test/gpu/logic/stream_log.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 bool advance(CUstream_st& stream) {
@@ -175,4 +175,4 @@ void HostStreams::run_one() {
   forget();
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

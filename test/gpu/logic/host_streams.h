@@ -31,13 +31,13 @@ struct CUstream_st {
 
 struct CUevent_st {
   std::shared_ptr<HostEvent> state = std::make_shared<HostEvent>();
-  std::shared_ptr<hvd::test::SharedBlock>
+  std::shared_ptr<hvd::engine::test::SharedBlock>
       block;  // of one for several processes, which has the state
   bool is_imported = false;
   int device = 0;
 };
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 inline constexpr int kAnyDevice = -1;  // of a stream that does for all of them
 
@@ -80,4 +80,4 @@ class HostStreams {
   std::mt19937 random_{1};
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -14,7 +14,7 @@
 #include "test/core/runtime/submissions.h"
 #include "test/gpu/logic/host_cuda.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::host_cuda;
@@ -58,4 +58,4 @@ TEST(HungGpu, IsWarnedOfAndGivenUpAndLeftBehind) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -17,7 +17,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::CollectiveCase;
@@ -246,4 +246,4 @@ TEST_F(Ipc, ADeviceThatFailedEndsTheFence) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "test/support/run_ranks.h"
 
 // Arenas of engines over NCCL with as many ranks as threads, each of which has a device.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::run_ranks;
@@ -151,4 +151,4 @@ TEST_F(NcclArenaRanks, WhereOneRankHasNoMemoryThereIsNoneAndTheJobGoesOn) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

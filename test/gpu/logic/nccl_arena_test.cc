@@ -8,7 +8,7 @@
 #include "test/gpu/logic/host_cuda.h"
 
 // Arenas of NcclCollective: which calls they become, and who frees what when.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::FakeNccl;
@@ -236,4 +236,4 @@ TEST_F(NcclArena, ASetThatWasMadeByShrinkingHasItsOwn) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr auto kRanks = static_cast<std::size_t>(NcclBoard::kMostRanks);
@@ -148,4 +148,4 @@ void NcclBoard::receive(int from, int to, void* data) {
   ++in.received;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -12,7 +12,7 @@
 #include "test/gpu/logic/nccl_meeting.h"
 #include "test/gpu/logic/shared_block.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // What the ranks of a communicator, threads or processes, show each other: memory that they share.
 // Nothing waits; what cannot be done yet is tried again. Each rank's calls come from one stream,
@@ -73,4 +73,4 @@ class NcclBoard {
   std::unique_ptr<SharedBlock> block_;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

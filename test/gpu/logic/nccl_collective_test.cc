@@ -9,7 +9,7 @@
 #include "test/gpu/logic/fake_nccl.h"
 #include "test/gpu/logic/host_cuda.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::FakeNccl;
@@ -345,4 +345,4 @@ TEST_F(World, WhatHasNoMeaningIsRefusedAtTheCall) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -9,7 +9,7 @@
 #include "test/gpu/logic/fake_nccl.h"
 #include "test/gpu/logic/host_cuda.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::FakeNccl;
@@ -244,4 +244,4 @@ TEST_F(Communicator, OneThatNeverConnectedIsAborted) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

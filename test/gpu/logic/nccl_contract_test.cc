@@ -13,7 +13,7 @@
 
 // The contract of the port over NCCL with as many ranks as threads: on memory as it is, and, when
 // streams are late, on copies of it.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::CollectiveCase;
@@ -69,4 +69,4 @@ INSTANTIATE_TEST_SUITE_P(Abort, NcclContract,
                          name_of_case);
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

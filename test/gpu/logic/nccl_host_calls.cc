@@ -1,7 +1,7 @@
 #include "test/gpu/logic/nccl_host_state.h"
 
 // What streams do for calls.
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 std::ptrdiff_t place_in(const ncclComm& comm, const void* data, std::size_t bytes) {
@@ -74,4 +74,4 @@ bool attempt(NcclRequest& request) {
   return request.peer ? transfer(request) : meet(request);
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -7,7 +7,7 @@
 
 #include "test/gpu/logic/nccl_host_state.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 NcclHost& nccl_host() {
   static auto* const all = new NcclHost;
@@ -125,4 +125,4 @@ ncclResult_t divide(ncclComm& parent, const std::vector<int>& without, ncclComm_
   return ncclInProgress;
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -23,10 +23,10 @@ struct ncclComm {
   int size = 0;
   int device = 0;
   std::string bus;
-  std::shared_ptr<hvd::test::NcclBoard> board;  // nothing: not there yet
-  std::shared_ptr<hvd::test::NcclBoard>
+  std::shared_ptr<hvd::engine::test::NcclBoard> board;  // nothing: not there yet
+  std::shared_ptr<hvd::engine::test::NcclBoard>
       parent;  // of one that was divided: its ranks are `division`
-  hvd::test::NcclBoard::Division division;
+  hvd::engine::test::NcclBoard::Division division;
   bool connected = false;
   bool aborted = false;
   ncclResult_t error = ncclSuccess;
@@ -39,7 +39,7 @@ struct ncclComm {
   std::map<std::uint64_t, int> divisions;  // how often, by members
 };
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 inline constexpr int kNcclLooks = 2;  // until a call was taken
 
@@ -89,4 +89,4 @@ bool connect(ncclComm& comm);
 // Of the ranks that are not in `without`.
 ncclResult_t divide(ncclComm& parent, const std::vector<int>& without, ncclComm_t* out);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

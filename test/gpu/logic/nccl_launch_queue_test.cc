@@ -7,7 +7,7 @@
 #include "test/gpu/logic/fake_nccl.h"
 #include "test/gpu/logic/host_cuda.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::FakeNccl;
@@ -372,4 +372,4 @@ TEST_F(Queue, ADeviceThatFailedIsToldByTheFence) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

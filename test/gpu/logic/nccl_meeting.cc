@@ -6,7 +6,7 @@
 #include "core/base/dtype.h"
 #include "ops/host/reduce.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 DType dtype_of(ncclDataType_t type) {
@@ -122,4 +122,4 @@ void compute(std::span<const NcclPost> by_rank, std::span<const std::byte* const
   }
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

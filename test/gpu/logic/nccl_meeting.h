@@ -9,7 +9,7 @@
 #include <string>
 
 // What a collective does once the calls of all ranks have met.
-namespace hvd::test {
+namespace hvd::engine::test {
 
 enum class NcclKind { kAllReduce, kReduceScatter, kReduce, kBroadcast, kAllGather };
 
@@ -42,4 +42,4 @@ std::optional<std::string> find_problem(std::span<const NcclPost> by_rank);
 void compute(std::span<const NcclPost> by_rank, std::span<const std::byte* const> inputs, int rank,
              void* output);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

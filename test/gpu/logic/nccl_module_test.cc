@@ -8,7 +8,7 @@
 #include "ops/connect/libraries.h"
 
 // The module itself, with the CUDA that it carries, on whatever machine this is.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -55,4 +55,4 @@ TEST(NcclModule, ADeviceThatIsNotThereIsRefusedByNumber) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

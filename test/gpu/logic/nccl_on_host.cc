@@ -87,7 +87,7 @@ double scalar_of(const void* scalar, ncclDataType_t type) {
 
 }  // namespace
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 const NcclApi& nccl_on_host() {
   static const NcclApi api = {
@@ -126,7 +126,7 @@ std::vector<std::string> take_nccl_problems() {
   return std::exchange(nccl_host().problems, {});
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 extern "C" {
 

@@ -5,7 +5,7 @@
 
 #include "ops/nccl/api.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // nccl_on_host.cc has the functions of NCCL that ops/nccl calls, for ranks that are threads or
 // processes of one machine, with a GPU each that host_cuda.cc has: what one of them enqueues waits
@@ -19,4 +19,4 @@ const NcclApi& nccl_on_host();
 // that do not belong together also fail.
 std::vector<std::string> take_nccl_problems();
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -79,4 +79,4 @@ TEST(NcclReduction, WhatNcclCannotDoIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -3,7 +3,7 @@
 
 #include "ops/nccl/api.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -44,4 +44,4 @@ TEST(OpenNccl, VersionsReadAsNcclCountsThem) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

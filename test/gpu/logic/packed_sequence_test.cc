@@ -5,7 +5,7 @@
 
 #include <tuple>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -57,4 +57,4 @@ TEST(PackedSequence, TheUnitDividesEveryAddressAndSize) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

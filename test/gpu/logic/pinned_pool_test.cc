@@ -7,7 +7,7 @@
 #include "ops/cuda/stream.h"
 #include "test/gpu/logic/host_cuda.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::host_cuda;
@@ -82,4 +82,4 @@ TEST_F(Pool, NothingNeedsNoMemory) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 #include "ops/cuda/copy.h"
 #include "ops/cuda/copy_tile.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -92,4 +92,4 @@ TEST(PlanCopy, VectorsBeginWhereBothSidesAreAligned) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::host_cuda;
@@ -73,4 +73,4 @@ TEST(RankJob, GoesByNcclInAWorldOfOne) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

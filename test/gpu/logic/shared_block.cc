@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -70,4 +70,4 @@ std::atomic<int>& SharedBlock::users() const noexcept {
   return *reinterpret_cast<std::atomic<int>*>(data_ + whole_pages(name_.bytes));
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

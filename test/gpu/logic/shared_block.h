@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Where a process finds a block of another one. Bytes that may travel.
 struct BlockName {
@@ -62,4 +62,4 @@ class SharedBlock {
   bool is_mine_;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

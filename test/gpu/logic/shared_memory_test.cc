@@ -12,7 +12,7 @@
 
 // What processes share of their GPUs, over CUDA on host memory as programs see it that open the
 // module: as CUDA says of cudaIpcGetMemHandle() and its like.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr unsigned kShared = cudaEventDisableTiming | cudaEventInterprocess;
@@ -156,4 +156,4 @@ TEST_F(SharedMemoryOfGpus, OnlyEventsMadeForItAreShared) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::CollectiveCase;
@@ -179,4 +179,4 @@ TEST_F(Staged, WhatHasNoMeaningIsRefusedAtTheCall) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

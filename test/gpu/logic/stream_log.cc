@@ -22,7 +22,7 @@ Log& the_log() {
 
 }  // namespace
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 void log_stream(const char* what, cudaStream_t stream, int event) {
   Log& log = the_log();
@@ -31,7 +31,7 @@ void log_stream(const char* what, cudaStream_t stream, int event) {
               std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + "\n";
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 extern "C" {
 
@@ -43,7 +43,7 @@ const char* hvd_test_stream_log() {
 }
 
 unsigned long long hvd_test_make_stream() {
-  using hvd::test::kAnyDevice;
+  using hvd::engine::test::kAnyDevice;
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   stream->device = kAnyDevice;
@@ -59,12 +59,12 @@ void hvd_test_order(unsigned long long before, unsigned long long stream) {
 }
 
 void hvd_test_stall(int stalled) {
-  hvd::test::host_cuda().stalled = stalled != 0;
-  hvd::test::host_cuda().stalls_ended += stalled == 0;
+  hvd::engine::test::host_cuda().stalled = stalled != 0;
+  hvd::engine::test::host_cuda().stalls_ended += stalled == 0;
 }
 
 void hvd_test_stall_results(int stalled) {
-  hvd::test::host_cuda().results_stalled = stalled != 0;
-  hvd::test::host_cuda().stalls_ended += stalled == 0;
+  hvd::engine::test::host_cuda().results_stalled = stalled != 0;
+  hvd::engine::test::host_cuda().stalls_ended += stalled == 0;
 }
 }

@@ -2,13 +2,13 @@
 
 #include <cuda_runtime_api.h>
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // What was put on streams, in order; for programs that opened the module over host_cuda.cc, which
 // read it with hvd_test_stream_log().
 void log_stream(const char* what, cudaStream_t stream, int event = 0);
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
 extern "C" {
 

@@ -15,7 +15,7 @@
 #include "test/support/run_ranks.h"
 
 // The engine over NCCL's collectives: results are there for streams, not for the host.
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::enqueue_on_host;
@@ -108,4 +108,4 @@ TEST_F(NcclStreamOrder, ALoopOnOneStreamSeesEverySum) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -18,7 +18,7 @@
 #include "test/bench/gradient_sets.h"
 #include "test/support/collective_contract.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr int kRepetitions = 50;
@@ -110,12 +110,12 @@ void bench_latency() {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine
 
 int main() {
   try {
-    hvd::bench_packing();
-    hvd::bench_latency();
+    hvd::engine::bench_packing();
+    hvd::engine::bench_latency();
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpu_bench: %s\n", error.what());

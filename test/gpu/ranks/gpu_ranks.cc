@@ -19,20 +19,21 @@
 namespace {
 
 // What was wrong; empty if nothing was. A failed case has been printed.
-std::string run_contract(hvd::Ports ports, const hvd::Topology& place) {
+std::string run_contract(hvd::engine::Ports ports, const hvd::Topology& place) {
   if (ports.collectives.size() < 2) throw hvd::UnsupportedError("there is no collective of GPUs");
-  const auto collective = hvd::test::on_device(std::move(ports.collectives.back()), place.rank);
-  for (const hvd::test::CollectiveCase& each : hvd::test::collective_contract()) {
+  const auto collective =
+      hvd::engine::test::on_device(std::move(ports.collectives.back()), place.rank);
+  for (const hvd::engine::test::CollectiveCase& each : hvd::engine::test::collective_contract()) {
     SCOPED_TRACE(each.name);
     each.run(*collective, place.rank, place.size);
   }
   return ::testing::UnitTest::GetInstance()->Failed() ? "the contract does not hold" : "";
 }
 
-std::string run_job(hvd::Ports ports, const hvd::Config& config) {
-  hvd::Runtime runtime(std::move(ports.control), std::move(ports.collectives), config);
+std::string run_job(hvd::engine::Ports ports, const hvd::Config& config) {
+  hvd::engine::Runtime runtime(std::move(ports.control), std::move(ports.collectives), config);
   const int device = hvd::device_for(runtime.topology().local_rank, hvd::find_cuda_devices().count);
-  std::string problems = hvd::test::run_rank_job(runtime, device);
+  std::string problems = hvd::engine::test::run_rank_job(runtime, device);
   runtime.shutdown();
   return problems;
 }
@@ -43,7 +44,7 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   try {
     const hvd::Config config = hvd::read_config();
-    hvd::Ports ports = hvd::connect(config);
+    hvd::engine::Ports ports = hvd::engine::connect(config);
     const hvd::Topology place = ports.control->topology();
     const bool contract = argc == 2 && std::string_view(argv[1]) == "contract";
     const std::string problems =

@@ -29,24 +29,24 @@ const Device kCpu{};
 const Device kGpu{DeviceKind::kCuda, 0};
 
 // Counts the tensors that it reduces, those without a place apart; makes arenas or not.
-class Counting final : public test::ForwardingCollective {
+class Counting final : public engine::test::ForwardingCollective {
  public:
   struct Seen {
     bool shares = true;
     std::atomic<int> placed = 0;
     std::atomic<int> packed = 0;
   };
-  Counting(std::unique_ptr<Collective> inner, Seen& seen)
+  Counting(std::unique_ptr<engine::Collective> inner, Seen& seen)
       : ForwardingCollective(std::move(inner)), seen_(seen) {}
 
-  std::unique_ptr<Operation> make_arena(std::uint64_t number, std::size_t bytes,
-                                        ArenaMemory& made) override {
+  std::unique_ptr<engine::Operation> make_arena(std::uint64_t number, std::size_t bytes,
+                                                engine::ArenaMemory& made) override {
     return seen_.shares ? ForwardingCollective::make_arena(number, bytes, made)
-                        : Collective::make_arena(number, bytes, made);
+                        : engine::Collective::make_arena(number, bytes, made);
   }
-  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
-                                        const Reduction& reduction) override {
-    for (const Slice& slice : slices) ++(slice.place ? seen_.placed : seen_.packed);
+  std::unique_ptr<engine::Operation> all_reduce(std::span<const engine::Slice> slices,
+                                                const Reduction& reduction) override {
+    for (const engine::Slice& slice : slices) ++(slice.place ? seen_.placed : seen_.packed);
     return ForwardingCollective::all_reduce(slices, reduction);
   }
 
@@ -60,13 +60,14 @@ class DeviceGradientViews : public ::testing::Test {
   void run(int size, const std::function<void(const ProcessSet&)>& body) {
     SimWorld hosts(size);
     SimWorld devices(size, {.asynchronous = true, .device = DeviceKind::kCuda});
-    test::run_ranks(size, [&](Rank rank) {
-      std::vector<std::unique_ptr<Collective>> collectives;
+    engine::test::run_ranks(size, [&](Rank rank) {
+      std::vector<std::unique_ptr<engine::Collective>> collectives;
       collectives.push_back(hosts.collective(rank));
       collectives.push_back(std::make_unique<Counting>(devices.collective(rank), seen_));
       const auto world = std::make_shared<World>(
-          std::make_unique<Runtime>(hosts.control_plane(rank), std::move(collectives), Config{}),
-          WorldOptions{.gpu = RankGpu{0, nccl_library().module}});
+          std::make_unique<engine::Runtime>(hosts.control_plane(rank), std::move(collectives),
+                                            Config{}),
+          WorldOptions{.gpu = engine::RankGpu{0, engine::nccl_library().module}});
       body(world->global_process_set());
       world->shutdown();
     });

@@ -187,18 +187,18 @@ TEST(DataLoader, EndsThePassAfterAnError) {
 }
 
 TEST(DataLoader, LeavesNoThreadBehind) {
-  const std::size_t before = test::thread_count();
+  const std::size_t before = engine::test::thread_count();
   const auto dataset = std::make_shared<UnevenNumbers>(50);
   DataLoader loader(dataset, {.batch_size = 2, .num_workers = 4});
   for (int pass = 0; pass < 3; ++pass) {
     EXPECT_EQ(collect(loader).size(), 25u);
-    EXPECT_TRUE(test::thread_count_falls_to(before));
+    EXPECT_TRUE(engine::test::thread_count_falls_to(before));
     for (const Sample& batch : loader) {
       EXPECT_THAT(batch[0].to_vector(), ElementsAre(0, 1));
-      EXPECT_GT(test::thread_count(), before);
+      EXPECT_GT(engine::test::thread_count(), before);
       break;
     }
-    EXPECT_TRUE(test::thread_count_falls_to(before));
+    EXPECT_TRUE(engine::test::thread_count_falls_to(before));
   }
 }
 

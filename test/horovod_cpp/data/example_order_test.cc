@@ -258,8 +258,8 @@ TEST(DataLoader, BeginsNoFurtherExampleOnceItsLoopIsLeft) {
                       {.num_workers = 1, .batch_sampler = std::make_shared<OneThenAll>(order, 1)});
     auto it = loader.begin();
     while (dataset->calls < 2) std::this_thread::yield();  // the worker is at example 1
-    opener = std::thread([&, loop = test::thread_id()] {
-      test::wait_until_asleep(loop);  // the loop has been left, and waits for the worker
+    opener = std::thread([&, loop = engine::test::thread_id()] {
+      engine::test::wait_until_asleep(loop);  // the loop has been left, and waits for the worker
       dataset->open = true;
     });
   }

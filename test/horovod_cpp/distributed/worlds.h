@@ -13,7 +13,7 @@
 namespace hvd {
 
 struct WorldsSetup {
-  SimOptions sim = {};
+  engine::SimOptions sim = {};
   Config config = {};
   WorldOptions world = {};
 };
@@ -21,13 +21,14 @@ struct WorldsSetup {
 // Runs `body` once per rank, each on a thread with a World of its own; they meet in memory.
 inline void run_worlds(int size, const std::function<void(const std::shared_ptr<World>&)>& body,
                        const WorldsSetup& setup = {}) {
-  SimWorld sim(size, setup.sim);
-  test::run_ranks(size, [&](Rank rank) {
-    std::vector<std::unique_ptr<Collective>> collectives;
+  engine::SimWorld sim(size, setup.sim);
+  engine::test::run_ranks(size, [&](Rank rank) {
+    std::vector<std::unique_ptr<engine::Collective>> collectives;
     collectives.push_back(sim.collective(rank));
-    const auto world = std::make_shared<World>(
-        std::make_unique<Runtime>(sim.control_plane(rank), std::move(collectives), setup.config),
-        setup.world);
+    const auto world =
+        std::make_shared<World>(std::make_unique<engine::Runtime>(
+                                    sim.control_plane(rank), std::move(collectives), setup.config),
+                                setup.world);
     body(world);
     world->shutdown();
   });

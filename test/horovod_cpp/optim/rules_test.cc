@@ -66,14 +66,14 @@ TYPED_TEST(Rules, GiveTheSameBitsOnEveryInstructionSet) {
   using T = TypeParam;
   const auto t = [](double value) { return static_cast<T>(value); };
   for (const bool nesterov : {false, true}) {
-    const SgdRule<T> sgd = {T{-1}, t(0.1), t(0.9), t(0.7), t(0.01), nesterov};
+    const engine::SgdRule<T> sgd = {T{-1}, t(0.1), t(0.9), t(0.7), t(0.01), nesterov};
     expect_equal_everywhere<T>("sgd", [&](const auto& updates, auto& x, std::size_t at) {
       updates.sgd(sgd, kCount, &x.param[at], &x.grad[at], nesterov ? &x.a[at] : nullptr);
       updates.sgd(sgd, kCount, &x.param[at], &x.grad[at], &x.a[at]);
     });
   }
-  const AdamRule<T> adam = {T{1},    t(0.9),   t(0.99), t(0.1),  t(0.01),
-                            t(0.02), t(0.141), t(1e-8), t(0.01), t(0.999)};
+  const engine::AdamRule<T> adam = {T{1},    t(0.9),   t(0.99), t(0.1),  t(0.01),
+                                    t(0.02), t(0.141), t(1e-8), t(0.01), t(0.999)};
   const RmspropRule<T> rmsprop = {T{1}, t(0.01), t(0.9), t(0.1), t(1e-8), t(0.01), t(0.9)};
   for (const bool whole : {false, true}) {
     expect_equal_everywhere<T>("adam", [&](const auto& updates, auto& x, std::size_t at) {

@@ -7,7 +7,7 @@
 #include "test/ops/connect/other_values.h"
 #include "test/support/temporary_folder.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::AllOf;
@@ -142,4 +142,4 @@ TEST(Agreement, ConcernsArgumentsOfInitToo) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

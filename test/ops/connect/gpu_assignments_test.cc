@@ -8,7 +8,7 @@
 #include "core/base/fields.h"
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -68,4 +68,4 @@ TEST(GpuAssignments, DevicesAreDealtOutByLocalRankUnlessOneIsShown) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

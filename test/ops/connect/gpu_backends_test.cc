@@ -14,7 +14,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -183,4 +183,4 @@ TEST(GpuBackends, WhatIsDoneInsteadOfIpcIsSaid) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "ops/connect/backends.h"
 #include "test/support/scoped_environment.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -73,4 +73,4 @@ TEST(MissingRanks, AreNotAllNamedWhereTheyAreMany) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

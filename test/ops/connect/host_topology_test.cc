@@ -25,7 +25,7 @@
 #include "test/support/all_gather.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::AllOf;
@@ -129,9 +129,9 @@ TEST(HostTopology, RefusesAnotherBuildOnEveryRank) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -251,4 +251,4 @@ TEST(HostSharing, IsRefusedBetweenNetworkNamespacesOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

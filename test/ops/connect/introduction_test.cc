@@ -8,7 +8,7 @@
 #include "core/config/build_identity.h"
 #include "test/support/temporary_folder.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::AllOf;
@@ -80,4 +80,4 @@ TEST(Introduction, ThatIsCutOffIsBlamedOnItsRank) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -13,7 +13,7 @@
 
 #include "test/support/temporary_folder.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -113,4 +113,4 @@ TEST_F(ModuleFiles, OfAnotherBuildAreNotUsed) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -6,7 +6,7 @@
 #include "test/ops/connect/rendezvous_places.h"
 #include "test/support/scoped_environment.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::AllOf;
@@ -124,4 +124,4 @@ TEST_F(FindMeeting, RanksThatCannotBeAreNamed) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -6,7 +6,7 @@
 #include "core/base/status.h"
 #include "core/config/config.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // A value of the setting that is not its default, whatever setting it is: `row` of its table. Empty
 // if none of the words here is one.
@@ -38,4 +38,4 @@ struct NameOfSetting {
   std::string operator()(const auto& info) const { return info.param.name; }
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

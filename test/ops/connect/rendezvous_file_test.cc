@@ -18,7 +18,7 @@
 #include "test/support/attempts.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::AllOf;
@@ -171,4 +171,4 @@ TEST(RendezvousFile, AFolderThatAppearsWhileTheRanksLookForItIsWaitedFor) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

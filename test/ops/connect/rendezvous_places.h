@@ -13,7 +13,7 @@
 #include "core/base/unique_fd.h"
 #include "ops/connect/meeting.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 inline TimePoint in(Duration duration) {
   return Clock::now() + duration;
@@ -68,4 +68,4 @@ Status status_of(Body body) {
   return {};
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -15,7 +15,7 @@
 #include "test/support/attempts.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::AllOf;
@@ -611,4 +611,4 @@ TEST(RendezvousClient, LooksAgainWhenWhoListensDoesNotAnswer) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

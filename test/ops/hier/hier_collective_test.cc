@@ -12,7 +12,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::Batch;
@@ -240,4 +240,4 @@ TEST(HierLayout, KnowsWhoIsWhere) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -63,4 +63,4 @@ INSTANTIATE_TEST_SUITE_P(All, HierControlPlaneContract,
                          contract_name);
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

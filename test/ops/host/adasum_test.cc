@@ -10,7 +10,7 @@
 #include "core/base/status.h"
 #include "test/support/typed_array.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 using test::TypedArray;
@@ -200,4 +200,4 @@ TEST(AdasumOfOtherDTypes, IsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 class Convert : public testing::TestWithParam<Isa> {
@@ -100,4 +100,4 @@ INSTANTIATE_TEST_SUITE_P(Isas, Convert, testing::Values(Isa::kBaseline, Isa::kV3
                          });
 
 }  // namespace
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -12,7 +12,7 @@
 #include "test/support/message_network.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 struct Flavour {
@@ -439,4 +439,4 @@ TEST(MessageCollective, EndsInWhateverOrderOperationsAndTransfersStartAndBytesAr
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -10,7 +10,7 @@
 #include "ops/host/wire.h"
 #include "test/support/typed_array.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 using test::TypedArray;
@@ -156,4 +156,4 @@ TEST(WireBatch, RefusesReductionsWithoutAMeaning) {
 }
 
 }  // namespace
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

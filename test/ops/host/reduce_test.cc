@@ -14,7 +14,7 @@
 #include "test/support/reduce_ops.h"
 #include "test/support/typed_array.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 using test::TypedArray;
@@ -423,4 +423,4 @@ TYPED_TEST(KernelsOf, GiveTheSameBitsOnEveryInstructionSetAndInOnePass) {
 }
 
 }  // namespace
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
@@ -87,4 +87,4 @@ TEST(StreamingCopy, TriesTheCachesAgainAfterAWhileAndStaysWithThemIfTheyAreFast)
 }
 
 }  // namespace
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

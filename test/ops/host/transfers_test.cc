@@ -12,7 +12,7 @@
 
 #include "test/support/fence_gate.h"
 
-namespace hvd::host::test {
+namespace hvd::engine::host::test {
 namespace {
 
 constexpr int kTag = 7;
@@ -153,7 +153,7 @@ TEST_F(TransfersGivenUp, InItsLastLookItWaitsForTheNextSendIfNoneOvertookIt) {
 }
 
 TEST_F(TransfersGivenUp, OvertakenBeforeItIsReadyItFails) {
-  const auto gate = std::make_shared<hvd::test::FenceGate>();
+  const auto gate = std::make_shared<hvd::engine::test::FenceGate>();
   const auto first_send = send(sent_[0]);
   const auto second_send = send(sent_[1]);
   const auto first = receive(received_[0], {Fence(gate)});
@@ -171,7 +171,7 @@ TEST_F(TransfersGivenUp, OvertakenBeforeItIsReadyItFails) {
 }
 
 TEST_F(TransfersGivenUp, BeforeItIsReadyItWaitsForTheNextSend) {
-  const auto gate = std::make_shared<hvd::test::FenceGate>();
+  const auto gate = std::make_shared<hvd::engine::test::FenceGate>();
   const auto given_up = send(sent_[0]);
   const auto waiting = receive(received_[0], {Fence(gate)});
   sender_.poll();
@@ -190,4 +190,4 @@ TEST_F(TransfersGivenUp, BeforeItIsReadyItWaitsForTheNextSend) {
 }
 
 }  // namespace
-}  // namespace hvd::host::test
+}  // namespace hvd::engine::host::test

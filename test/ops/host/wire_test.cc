@@ -13,7 +13,7 @@
 #include "core/base/half.h"
 #include "core/base/status.h"
 
-namespace hvd::host {
+namespace hvd::engine::host {
 namespace {
 
 constexpr WireFormat kFormats[] = {WireFormat::kF16, WireFormat::kBF16, WireFormat::kInt8};
@@ -320,4 +320,4 @@ TEST(Wire, RefusesWhatHasNoEncoding) {
 }
 
 }  // namespace
-}  // namespace hvd::host
+}  // namespace hvd::engine::host

@@ -12,7 +12,7 @@
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -145,4 +145,4 @@ TEST(ConnectHosts, ARankThatDoesNotConnectIsNamedOnAll) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -5,7 +5,7 @@
 
 #include "ops/net/secret.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using testing::HasSubstr;
@@ -282,4 +282,4 @@ TEST_F(Handshakes, MeetAgainAtTheNextEpoch) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 std::span<const std::byte> bytes(std::string_view text) {
@@ -101,4 +101,4 @@ TEST(Secrets, DifferInAnyByte) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "test/ops/net/tcp_world.h"
 #include "test/support/control_plane_contract.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Sanitizers reserve more memory than there is, so it cannot be limited.
@@ -65,4 +65,4 @@ TEST(TcpControlPlane, WhatItsThreadCannotGoOnAfterIsAnErrorOfItsRank) {
 #endif
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

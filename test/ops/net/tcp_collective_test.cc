@@ -15,7 +15,7 @@
 #include "test/support/collective_contract.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 struct Flavour {
@@ -81,4 +81,4 @@ INSTANTIATE_TEST_SUITE_P(Abort, TcpCollectiveContract,
                          name_of_case);
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

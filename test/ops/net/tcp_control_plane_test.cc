@@ -11,7 +11,7 @@
 #include "test/support/control_plane_contract.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -317,4 +317,4 @@ TEST(TcpControlPlane, RingsWhoSleepsAndWhoHasNotPolledForAWhile) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -6,7 +6,7 @@
 
 #include "ops/net/tcp_frames.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using testing::AllOf;
@@ -118,4 +118,4 @@ TEST(TcpFrames, ComeOutAsTheyWentInHoweverTheBytesAreCut) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 
 #include "test/ops/net/tcp_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using host::MessageKey;
@@ -525,4 +525,4 @@ TEST_F(TcpLinkPeers, ThatStopInAHeaderHoldUpNothingElseAndAreLostWhenTheyGo) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

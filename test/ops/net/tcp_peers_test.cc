@@ -14,7 +14,7 @@
 #include "test/support/attempts.h"
 #include "test/support/control_plane_contract.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -409,4 +409,4 @@ TEST(TcpListeners, AnAddressThatLeadsNowhereDoesNotHideTheNextOne) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

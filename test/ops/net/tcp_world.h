@@ -14,7 +14,7 @@
 #include "core/base/unique_fd.h"
 #include "ops/net/tcp_control_plane.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // Rank r is alone on host "node<r>".
 inline Placement one_a_host(Rank rank, int size) {
@@ -132,4 +132,4 @@ inline Bytes text_message(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -8,7 +8,7 @@
 #include "test/support/fence_gate.h"
 #include "test/support/typed_array.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::CollectiveCase;
@@ -138,4 +138,4 @@ TEST(SelfControlPlane, RefusesToSend) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

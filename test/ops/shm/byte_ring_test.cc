@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 std::vector<std::byte> count_up(std::size_t from, std::size_t count) {
@@ -62,4 +62,4 @@ TEST_F(ByteRingTest, CarriesAStreamBetweenTwoThreads) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -11,7 +11,7 @@
 
 #include "core/base/clock.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -89,4 +89,4 @@ TEST(PeerWatch, IsNotFooledByANewProcessWithTheNumberOfADeadOne) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

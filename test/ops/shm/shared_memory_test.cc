@@ -21,7 +21,7 @@
 #include "test/support/failing_fallocate.h"
 #include "test/support/message_of.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::FailingFallocate;
@@ -174,4 +174,4 @@ TEST(Mailboxes, NeedLittleMemoryForAnyNumberOfRanks) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -19,7 +19,7 @@
 #include "test/support/failing_fallocate.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -375,4 +375,4 @@ TEST(DataSegment, FitsASmallDevShmUnlessManyRanksShareIt) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

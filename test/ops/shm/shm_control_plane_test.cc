@@ -15,7 +15,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/threads.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -282,4 +282,4 @@ TEST(ShmControlPlane, ARankThatLeftInOrderIsNotLostWhenItsProcessEnds) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

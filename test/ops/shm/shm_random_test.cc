@@ -12,7 +12,7 @@
 #include "test/support/lock_step_cluster.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 // The same on all ranks.
@@ -99,4 +99,4 @@ TEST(ShmCollective, IsExactWhateverTheSizesAndDelays) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

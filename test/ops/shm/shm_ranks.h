@@ -8,7 +8,7 @@
 
 #include "ops/shm/shm_collective.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // The ranks of one host, all in this process, with a Collective each.
 class ShmRanks {
@@ -38,4 +38,4 @@ class ShmRanks {
   std::vector<std::unique_ptr<ShmCollective>> collectives_;
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -17,7 +17,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/runtime_contract.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 using Parameters = std::tuple<RuntimeCase, int>;
@@ -110,4 +110,4 @@ INSTANTIATE_TEST_SUITE_P(All, ShmDeathContract,
                          name_of_case);
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -12,7 +12,7 @@
 #include "test/ops/shm/shm_ranks.h"
 #include "test/support/fence_gate.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 namespace {
 
 constexpr int kTag = 7;
@@ -238,4 +238,4 @@ TEST_P(ShmTransfers, AReceiveThatIsNotReadyLosesAnOfferThatIsTakenBack) {
 }
 
 }  // namespace
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

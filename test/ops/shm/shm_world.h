@@ -10,7 +10,7 @@
 #include "ops/shm/shm_collective.h"
 #include "ops/shm/shm_control_plane.h"
 
-namespace hvd::test {
+namespace hvd::engine::test {
 
 // The memory of the ranks of one host, each of which makes its ports from it: a thread, or a
 // process that was forked from this one.
@@ -48,4 +48,4 @@ class ShmWorld {
   std::vector<UniqueFd> files_;  // of the ranks' arenas
 };
 
-}  // namespace hvd::test
+}  // namespace hvd::engine::test

@@ -10,7 +10,7 @@
 #include "test/support/run_ranks.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 struct Flavour {
@@ -121,4 +121,4 @@ INSTANTIATE_TEST_SUITE_P(Large, SimControlPlaneContract,
                          contract_name<ControlParameters>);
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -12,7 +12,7 @@
 #include "test/support/message_of.h"
 #include "test/support/run_ranks.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -199,4 +199,4 @@ TEST(AsynchronousSimWorld, WorkStartsPastAForeignFence) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

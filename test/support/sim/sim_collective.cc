@@ -9,7 +9,7 @@
 #include "ops/host/reduce.h"
 #include "ops/host/wire.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using Lane = SimMeetings::Lane;
@@ -339,4 +339,4 @@ std::unique_ptr<Operation> SimCollective::exchange(std::span<const std::int64_t>
                                         gather_of({&slice, 1}, set_->rank()));
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "ops/host/host_collective.h"
 #include "test/support/sim/sim_meetings.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // Any operation: each rank gets what all ranks have packed and makes its own results of it. It
 // arrives when it is made or, on a device, when that gets there.
@@ -65,4 +65,4 @@ class SimCollective final : public host::SetCollective<SimCollective, SimSet, Si
   std::unique_ptr<SimDevice> device_;  // asynchronous only; last: its thread uses the rest
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

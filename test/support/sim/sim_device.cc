@@ -6,7 +6,7 @@
 #include "core/base/status.h"
 #include "core/system/engine_thread.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 class SimDevice::FenceState final : public Fence::State {
  public:
@@ -85,4 +85,4 @@ void SimDevice::loop() {
   }
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

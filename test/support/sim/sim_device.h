@@ -9,7 +9,7 @@
 #include "core/base/thread_annotations.h"
 #include "core/ports/fence.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // The work queue of an asynchronous device: a thread that runs tasks in order. A task that throws
 // breaks the device: later tasks are skipped and fences fail.
@@ -41,4 +41,4 @@ class SimDevice {
   std::thread thread_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -8,7 +8,7 @@
 #include "ops/host/arguments.h"
 #include "ops/host/host_memory.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 void SimMeetings::add_set(std::uint64_t key, const std::vector<Rank>& world_ranks) {
   const MutexLock lock(mutex_);
@@ -130,4 +130,4 @@ bool SimTransfers::withdraw(const TransferPtr& transfer, bool /*for_good*/) noex
   return true;
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -21,7 +21,7 @@
 #include "test/support/sim/sim_network.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 using SimParts = std::vector<Bytes>;
 
@@ -159,4 +159,4 @@ class SimSet : public host::RankSet {
   std::shared_ptr<SimState> state_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

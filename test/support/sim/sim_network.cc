@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace hvd {
+namespace hvd::engine {
 
 SimNetwork::SimNetwork(int size, Duration max_delay, std::uint64_t seed)
     : max_delay_(max_delay),
@@ -71,4 +71,4 @@ void SimNetwork::silence(Rank rank, bool silent) {
   ring_all();
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -13,7 +13,7 @@
 #include "core/ports/control_plane.h"
 #include "core/ports/doorbell.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 // A random time from zero to `limit`.
 inline Duration random_delay(std::mt19937_64& random, Duration limit) {
@@ -63,4 +63,4 @@ class SimNetwork {
   std::vector<Doorbell> bells_;
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "test/support/sim/sim_collective.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 // Hosts fill up in order, so that only the last one may have fewer ranks.
@@ -91,4 +91,4 @@ void SimWorld::resume(Rank rank) {
   state_->network.silence(rank, false);
 }
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/ports/collective.h"
 #include "core/ports/control_plane.h"
 
-namespace hvd {
+namespace hvd::engine {
 
 struct SimOptions {
   // Every message and every result is held back for a random time up to this.
@@ -49,4 +49,4 @@ class SimWorld {
   std::vector<std::shared_ptr<SimSet>> ranks_;  // each rank's end of the world
 };
 
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -60,7 +60,8 @@ void binary_row(Binary op, const T* a, std::int64_t sa, const T* b, std::int64_t
   if constexpr (std::is_floating_point_v<T>) {
     isa::table().of<T>().binary(op, a, sa, b, sb, out, n);
   } else if constexpr (std::is_integral_v<T>) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = element::integer_of(op, a[i * sa], b[i * sb]);
+    for (std::int64_t i = 0; i < n; ++i)
+      out[i] = engine::element::integer_of(op, a[i * sa], b[i * sb]);
   } else {
     throw InternalError("half types compute in float32");
   }

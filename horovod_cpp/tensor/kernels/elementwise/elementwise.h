@@ -33,8 +33,8 @@ void for_each_part(const Tensor& images, Body body) {
   }
 }
 
-using isa::Binary;
-using isa::Unary;
+using engine::Binary;
+using engine::Unary;
 
 // Floating dtypes; kNeg, kAbs, kSign and kSquare take integers too. float16 and bfloat16 compute in
 // float32.

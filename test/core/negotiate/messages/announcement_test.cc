@@ -5,7 +5,7 @@
 #include "core/base/status.h"
 #include "test/core/negotiate/negotiate_builders.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using test::gradient;
@@ -79,4 +79,4 @@ TEST(Announcement, RefusesVariantsOfTwoNamesOrProcessSets) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

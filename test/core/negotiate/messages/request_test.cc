@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "test/core/negotiate/negotiate_builders.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 TEST(CallName, AGroupIsNamedAfterItsFirstTensorAndCountsTheOthers) {
@@ -174,4 +174,4 @@ TEST(DescribeDifference, SaysThatAllgatherMayDifferInItsFirstDimension) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::seconds;
@@ -130,4 +130,4 @@ TEST(ParentWatch, ZeroIsNever) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 using std::chrono::milliseconds;
@@ -93,4 +93,4 @@ TEST(Drain, WithoutAStallLimitItsOwnHolds) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -10,7 +10,7 @@
 #include "core/runtime/wake/waiting.h"
 #include "test/support/threads.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 constexpr Duration kShort = std::chrono::milliseconds(50);
@@ -218,4 +218,4 @@ TEST_F(Ownership, LeavesTheBellAloneOnceItIsClosed) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -14,7 +14,7 @@
 #include "test/core/runtime/submissions.h"
 #include "test/support/sim/sim_world.h"
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 class Group : public testing::Test {
@@ -78,4 +78,4 @@ TEST_F(GroupOnDevices, LetsEachSubmissionWakeTheEngine) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

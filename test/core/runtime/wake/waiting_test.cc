@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hvd {
+namespace hvd::engine {
 namespace {
 
 TEST(SpinLimits, MakeRanksThatShareACoreGiveItAway) {
@@ -43,4 +43,4 @@ TEST(SpinLimits, OfTheWaiterHoldForTheProcess) {
 }
 
 }  // namespace
-}  // namespace hvd
+}  // namespace hvd::engine

@@ -21,7 +21,7 @@
 namespace hvd {
 namespace {
 
-using test::FailingFallocate;
+using engine::test::FailingFallocate;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -29,34 +29,35 @@ using ::testing::HasSubstr;
 // The ranks of one host, one a thread, that meet in shared memory.
 class WorldsInSharedMemory {
  public:
-  explicit WorldsInSharedMemory(int size, const ShmLimits& limits = {})
+  explicit WorldsInSharedMemory(int size, const engine::ShmLimits& limits = {})
       : size_(size), limits_(limits) {
-    const DataSegment::Needs needs = DataSegment::needs(size, limits);
-    memory_ = SharedMemory::create(needs.bytes, needs.reserved);
-    for (int rank = 0; rank < size; ++rank) files_.push_back(make_memory_file());
+    const engine::DataSegment::Needs needs = engine::DataSegment::needs(size, limits);
+    memory_ = engine::SharedMemory::create(needs.bytes, needs.reserved);
+    for (int rank = 0; rank < size; ++rank) files_.push_back(engine::make_memory_file());
   }
 
   std::shared_ptr<World> of(Rank rank) const {
     const std::vector<std::string> host(static_cast<std::size_t>(size_), "node7");
-    std::vector<ProcessHandle> processes;
+    std::vector<engine::ProcessHandle> processes;
     std::vector<UniqueFd> files;
     for (int r = 0; r < size_; ++r) {
-      processes.emplace_back(this_process());
+      processes.emplace_back(engine::this_process());
       files.emplace_back(fcntl(files_[static_cast<std::size_t>(r)].get(), F_DUPFD_CLOEXEC, 0));
     }
-    std::vector<std::unique_ptr<Collective>> collectives;
-    collectives.push_back(std::make_unique<ShmCollective>(
-        std::make_unique<DataSegment>(memory_, size_, rank, limits_),
-        ArenaFiles(std::move(files), rank)));
-    auto control = std::make_unique<ShmControlPlane>(place(rank, host, host), memory_, processes);
-    return std::make_shared<World>(std::make_unique<Runtime>(
-        std::move(control), std::move(collectives), Config{}, ObserverList{}));
+    std::vector<std::unique_ptr<engine::Collective>> collectives;
+    collectives.push_back(std::make_unique<engine::ShmCollective>(
+        std::make_unique<engine::DataSegment>(memory_, size_, rank, limits_),
+        engine::ArenaFiles(std::move(files), rank)));
+    auto control = std::make_unique<engine::ShmControlPlane>(engine::place(rank, host, host),
+                                                             memory_, processes);
+    return std::make_shared<World>(std::make_unique<engine::Runtime>(
+        std::move(control), std::move(collectives), Config{}, engine::ObserverList{}));
   }
 
  private:
   int size_;
-  ShmLimits limits_;
-  std::shared_ptr<SharedMemory> memory_;
+  engine::ShmLimits limits_;
+  std::shared_ptr<engine::SharedMemory> memory_;
   std::vector<UniqueFd> files_;
 };
 
@@ -68,7 +69,7 @@ double sum_of_ones(const ProcessSet& set) {
 TEST(ProcessSetMemory, ThatIsMissingFailsTheCallOnAllRanksAndNothingElse) {
   const WorldsInSharedMemory worlds(3);
   std::optional<FailingFallocate> full(ENOSPC);
-  test::run_ranks(3, [&](Rank rank) {
+  engine::test::run_ranks(3, [&](Rank rank) {
     const auto world = worlds.of(rank);
     const ProcessSet everyone = world->global_process_set();
     EXPECT_THAT(message_of<UnsupportedError>([&] {
@@ -93,7 +94,7 @@ TEST(ProcessSetMemory, ThatIsMissingFailsTheCallOnAllRanksAndNothingElse) {
 
 TEST(ProcessSetMemory, MoreSetsThanThereArePlacesForAreRefusedUntilOneIsRemoved) {
   const WorldsInSharedMemory worlds(2, {.sets = 3});
-  test::run_ranks(2, [&](Rank rank) {
+  engine::test::run_ranks(2, [&](Rank rank) {
     const auto world = worlds.of(rank);
     std::vector<ProcessSet> sets;
     for (int i = 0; i < 3; ++i) sets.push_back(world->add_process_set({0, 1}));

@@ -27,7 +27,7 @@ constexpr std::int64_t kNumel = 37;  // which nothing else has
 constexpr const char* kName = "allreduce.w";
 
 // Of one rank: where the gradient was seen, in order, and at which address where that is known.
-class Trace final : public Observer {
+class Trace final : public engine::Observer {
  public:
   void pass(const std::string& station) {
     const MutexLock lock(mutex_);
@@ -47,20 +47,20 @@ class Trace final : public Observer {
     return std::exchange(places_, {});
   }
 
-  void submitted(const SubmissionInfo& submission) override {
+  void submitted(const engine::SubmissionInfo& submission) override {
     if (submission.name == kName) pass("announced");
   }
-  void negotiated(const BatchInfo& batch) override { pass_batch("negotiated", batch); }
-  void started(const BatchInfo& batch) override { pass_batch("started", batch); }
-  void finished(const BatchInfo& batch) override { pass_batch("finished", batch); }
+  void negotiated(const engine::BatchInfo& batch) override { pass_batch("negotiated", batch); }
+  void started(const engine::BatchInfo& batch) override { pass_batch("started", batch); }
+  void finished(const engine::BatchInfo& batch) override { pass_batch("finished", batch); }
   void failed(std::uint64_t, std::string_view, const Status&, TimePoint) override {
     pass("failed");
   }
   void stopped(const Status&, bool) override {}
 
  private:
-  void pass_batch(const std::string& station, const BatchInfo& batch) {
-    for (const BatchMemberInfo& member : batch.members) {
+  void pass_batch(const std::string& station, const engine::BatchInfo& batch) {
+    for (const engine::BatchMemberInfo& member : batch.members) {
       if (member.name == kName) pass(station);
     }
   }
@@ -70,14 +70,14 @@ class Trace final : public Observer {
   std::vector<const void*> places_ HVD_GUARDED_BY(mutex_);
 };
 
-class TracedCollective final : public test::ForwardingCollective {
+class TracedCollective final : public engine::test::ForwardingCollective {
  public:
-  TracedCollective(std::unique_ptr<Collective> inner, std::shared_ptr<Trace> trace)
+  TracedCollective(std::unique_ptr<engine::Collective> inner, std::shared_ptr<Trace> trace)
       : ForwardingCollective(std::move(inner)), trace_(std::move(trace)) {}
 
-  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
-                                        const Reduction& reduction) override {
-    for (const Slice& slice : slices) {
+  std::unique_ptr<engine::Operation> all_reduce(std::span<const engine::Slice> slices,
+                                                const Reduction& reduction) override {
+    for (const engine::Slice& slice : slices) {
       if (slice.input.numel != kNumel) continue;
       EXPECT_EQ(slice.input.data, slice.output.data);
       trace_->pass("reduced", slice.input.data);
@@ -112,13 +112,13 @@ void train(const std::shared_ptr<World>& world, Trace& trace) {
 }
 
 TEST(GradientPath, PassesItsStationsInOrderAndStaysWhereItIs) {
-  SimWorld sim(2);
-  test::run_ranks(2, [&](Rank rank) {
+  engine::SimWorld sim(2);
+  engine::test::run_ranks(2, [&](Rank rank) {
     const auto trace = std::make_shared<Trace>();
-    std::vector<std::unique_ptr<Collective>> collectives;
+    std::vector<std::unique_ptr<engine::Collective>> collectives;
     collectives.push_back(std::make_unique<TracedCollective>(sim.collective(rank), trace));
-    const auto world = std::make_shared<World>(std::make_unique<Runtime>(
-        sim.control_plane(rank), std::move(collectives), Config{}, ObserverList{trace}));
+    const auto world = std::make_shared<World>(std::make_unique<engine::Runtime>(
+        sim.control_plane(rank), std::move(collectives), Config{}, engine::ObserverList{trace}));
     train(world, *trace);
     world->shutdown();
   });

@@ -90,7 +90,7 @@ void run_streams() {
 
 }  // namespace hvd::engine::test
 
-using namespace hvd::test;  // NOLINT: these are the functions of CUDA's header
+using namespace hvd::engine::test;  // NOLINT: these are the functions of CUDA's header
 
 extern "C" {
 

@@ -78,7 +78,7 @@ void* allocate_on_heap(std::size_t bytes) {
 
 }  // namespace hvd::engine::test
 
-using namespace hvd::test;  // NOLINT: these are the functions of CUDA's header
+using namespace hvd::engine::test;  // NOLINT: these are the functions of CUDA's header
 
 extern "C" {
 

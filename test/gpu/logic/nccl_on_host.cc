@@ -10,7 +10,7 @@
 #include "test/gpu/logic/host_streams.h"
 #include "test/gpu/logic/nccl_host_state.h"
 
-using namespace hvd::test;  // NOLINT: what NCCL's header declares is defined here
+using namespace hvd::engine::test;  // NOLINT: what NCCL's header declares is defined here
 
 namespace {
 

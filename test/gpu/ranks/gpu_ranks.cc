@@ -32,7 +32,8 @@ std::string run_contract(hvd::engine::Ports ports, const hvd::Topology& place) {
 
 std::string run_job(hvd::engine::Ports ports, const hvd::Config& config) {
   hvd::engine::Runtime runtime(std::move(ports.control), std::move(ports.collectives), config);
-  const int device = hvd::device_for(runtime.topology().local_rank, hvd::find_cuda_devices().count);
+  const int device = hvd::engine::device_for(runtime.topology().local_rank,
+                                             hvd::engine::find_cuda_devices().count);
   std::string problems = hvd::engine::test::run_rank_job(runtime, device);
   runtime.shutdown();
   return problems;

@@ -58,8 +58,8 @@ class DeviceGradientViews : public ::testing::Test {
  protected:
   // Ranks whose collectives serve the CPU and the GPU.
   void run(int size, const std::function<void(const ProcessSet&)>& body) {
-    SimWorld hosts(size);
-    SimWorld devices(size, {.asynchronous = true, .device = DeviceKind::kCuda});
+    engine::SimWorld hosts(size);
+    engine::SimWorld devices(size, {.asynchronous = true, .device = DeviceKind::kCuda});
     engine::test::run_ranks(size, [&](Rank rank) {
       std::vector<std::unique_ptr<engine::Collective>> collectives;
       collectives.push_back(hosts.collective(rank));

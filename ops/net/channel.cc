@@ -14,7 +14,22 @@ constexpr std::size_t kHeader =
 // Read at once, so that whoever never stops sending delays no time limit.
 constexpr std::size_t kMostAtOnce = 1 << 20;
 
+void append_frame(Bytes& to, std::uint8_t type, std::int32_t rank,
+                  std::span<const std::byte> payload) {
+  ByteWriter writer(to);
+  writer.put(static_cast<std::uint32_t>(payload.size()));
+  writer.put(type);
+  writer.put(rank);
+  to.insert(to.end(), payload.begin(), payload.end());
+}
+
 }  // namespace
+
+Bytes encode_frame(std::uint8_t type, std::int32_t rank, std::span<const std::byte> payload) {
+  Bytes frame;
+  append_frame(frame, type, rank, payload);
+  return frame;
+}
 
 Channel::Channel(TcpDescriptor socket, std::optional<Handshake> handshake, const Limits& limits)
     : socket_(std::move(socket)), handshake_(std::move(handshake)), limits_(limits) {
@@ -34,11 +49,7 @@ bool Channel::shake_hands() {
 
 void Channel::send(std::uint8_t type, std::int32_t rank, std::span<const std::byte> payload) {
   if (!socket_) return;
-  ByteWriter writer(unsent_);
-  writer.put(static_cast<std::uint32_t>(payload.size()));
-  writer.put(type);
-  writer.put(rank);
-  unsent_.insert(unsent_.end(), payload.begin(), payload.end());
+  append_frame(unsent_, type, rank, payload);
   flush();
 }
 
@@ -62,9 +73,9 @@ bool Channel::read() {
   std::array<std::byte, 1 << 16> buffer;
   const bool begins = handshake_ && handshake_->state() == Handshake::State::kGoing;
   const std::size_t limit =
-      begins ? handshake_->missing() : std::min(kHeader + limits_.most, here() + kMostAtOnce);
-  while (socket_ && !ended_ && here() < limit) {
-    const std::size_t most = std::min(limit - here(), buffer.size());
+      begins ? handshake_->missing() : std::min(kHeader + limits_.most, received() + kMostAtOnce);
+  while (socket_ && !ended_ && received() < limit) {
+    const std::size_t most = std::min(limit - received(), buffer.size());
     const auto got = read_some(socket_.get(), std::span(buffer).first(most), end_);
     ended_ = !got;
     if (ended_) break;
@@ -76,7 +87,7 @@ bool Channel::read() {
 }
 
 std::optional<Frame> Channel::next() {
-  if (here() < kHeader) return std::nullopt;
+  if (received() < kHeader) return std::nullopt;
   const auto rest = std::span<const std::byte>(received_).subspan(taken_);
   ByteReader reader(rest);
   const auto length = reader.get<std::uint32_t>();

@@ -23,9 +23,11 @@ struct Frame {
   Bytes payload;
 };
 
-// A connected socket, a handshake over it, and then frames: length, type, rank, payload. No call
-// waits. Whoever is at the other end may send anything: what is no frame throws PeerLostError. Not
-// thread-safe.
+// The bytes of a frame as they travel: length, type, rank, payload.
+Bytes encode_frame(std::uint8_t type, std::int32_t rank, std::span<const std::byte> payload);
+
+// A connected socket, a handshake over it, and then frames. No call waits. Whoever is at the other
+// end may send anything: what is no frame throws PeerLostError. Not thread-safe.
 class Channel {
  public:
   struct Limits {
@@ -59,6 +61,11 @@ class Channel {
   // Why it ended; "" if the other end closed it in order.
   const std::string& end() const noexcept { return end_; }
 
+  std::size_t received() const noexcept { return received_.size() - taken_; }  // not taken yet
+  int descriptor() const noexcept { return socket_.get(); }
+  // The connection goes on without this, which is closed. Requires: the handshake is done, and
+  // unsent() is 0.
+  TcpDescriptor release() noexcept { return std::move(socket_); }
   // What poll() should wait for; fd -1 once there is nothing.
   pollfd wanted() const noexcept;
   void close();
@@ -67,8 +74,6 @@ class Channel {
   std::string peer_host() const { return peer_address(socket_.get()).host; }
 
  private:
-  std::size_t here() const noexcept { return received_.size() - taken_; }
-
   TcpDescriptor socket_;
   std::optional<Handshake> handshake_;
   Limits limits_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -22,8 +21,7 @@ constexpr Duration kUnauthenticatedLimit =
     seconds(5);  // from the connection to the end of the handshake
 constexpr Duration kReasonLimit = milliseconds(500);  // see data_ended()
 constexpr Duration kListenPause = milliseconds(100);  // without descriptors
-constexpr std::size_t kBufferBytes = 64 << 10;
-constexpr int kReadsInARow = 16;   // then it is another link's turn
+constexpr unsigned kFrameKinds = 4;
 constexpr int kAcceptsInARow = 2;  // of a listener: whoever polls must not be held up by others
 constexpr std::uint64_t kListener = std::uint64_t{1} << 63;  // in epoll, before a listener's place
 
@@ -49,7 +47,6 @@ TcpNetwork::TcpNetwork(const Placement& placement, std::vector<TcpListener> list
       local_(local_addresses()),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       peers_(std::make_unique<Peer[]>(endpoints_.size())),
-      buffer_(kBufferBytes),
       next_heartbeat_(Clock::now() + link_timeout_ / kHeartbeats) {
   if (epoll_ && watch_listeners(epoll_.get(), EPOLL_CTL_ADD, listeners_, EPOLLIN)) return;
   throw InternalError("cannot watch the connections, epoll: ", std::strerror(errno));
@@ -71,8 +68,11 @@ bool TcpNetwork::serve() {
       connecting_ended(*link);
       continue;
     }
-    if ((event.events & EPOLLOUT) != 0) flush(*link);
-    if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) read(id, kReadsInARow);
+    if ((event.events & EPOLLOUT) != 0) {
+      link->channel.flush();
+      watch(*link, false);
+    }
+    if ((event.events & ~std::uint32_t{EPOLLOUT}) != 0) read(id);
   }
   const TimePoint now = Clock::now();
   if (now >= listen_again_) {
@@ -130,39 +130,40 @@ void TcpNetwork::accept_all(const TcpListener& listener) {
     }
     if (unauthenticated.size() >= kMaxUnauthenticatedPeers) {
       const auto silent = std::ranges::find_if(unauthenticated, [this](Id id) {
-        return links_.at(id).handshake->missing() == kHelloBytes;
+        return links_.at(id).channel.handshake().missing() == kHelloBytes;
       });
       close(silent != unauthenticated.end() ? *silent : unauthenticated.front());
     }
-    Link& link = add(std::move(socket), Stage::kUnauthenticated, {}, kUnauthenticatedLimit);
     const Handshake::Terms terms{HandshakeService::kControl, kEpoch, placement_.rank,
                                  HandshakeService::kData};
-    link.handshake = Handshake::listener(key_, terms, [this](Rank from, HandshakeService service) {
+    auto handshake = Handshake::listener(key_, terms, [this](Rank from, HandshakeService service) {
       return expects({from, service});
     });
-    watch(link, true);
+    add(std::move(socket), std::move(handshake), Stage::kUnauthenticated, {},
+        kUnauthenticatedLimit);
   }
 }
 
-TcpNetwork::Link& TcpNetwork::add(TcpDescriptor socket, Stage stage, const Target& target,
-                                  Duration limit) {
+void TcpNetwork::add(TcpDescriptor socket, Handshake handshake, Stage stage, const Target& target,
+                     Duration limit) {
   const Id id = ++last_id_;
   Link& link = links_[id];
   link.id = id;
-  link.socket = std::move(socket);
+  link.channel = Channel(std::move(socket), std::move(handshake), {kFrameKinds, kLongestFrame});
   link.stage = stage;
   link.target = target;
   link.deadline = Clock::now() + limit;
   unsettled_.insert(id);
-  return link;
+  watch(link, true);
 }
 
 void TcpNetwork::watch(Link& link, bool is_new) {
-  const bool writing = link.stage == Stage::kConnecting || !link.outbox.empty();
+  const bool writing = link.stage == Stage::kConnecting || link.channel.unsent() > 0;
   if (!is_new && writing == link.watches_writing) return;
   link.watches_writing = writing;
   epoll_event event{EPOLLIN | (writing ? EPOLLOUT : 0u), {.u64 = link.id}};
-  epoll_ctl(epoll_.get(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link.socket.get(), &event);
+  epoll_ctl(epoll_.get(), is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, link.channel.descriptor(),
+            &event);
 }
 
 void TcpNetwork::close(Id id) {
@@ -170,69 +171,47 @@ void TcpNetwork::close(Id id) {
   if (link == nullptr) return;
   const Rank rank = link->target.rank;
   if (rank >= 0 && peer(rank).sending == id) peer(rank).sending = 0;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->socket.get(), nullptr);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->channel.descriptor(), nullptr);
   unsettled_.erase(id);
   links_.erase(id);
 }
 
-void TcpNetwork::flush(Link& link) {
-  std::string why;
-  while (!link.outbox.empty()) {
-    const Bytes& front = link.outbox.front();
-    const auto count =
-        write_some(link.socket.get(), std::span(front).subspan(link.front_sent), why);
-    if (!count) {
-      const Id id = link.id;
-      read(id, INT_MAX);  // why the other end closed it may have come
-      return broken(id, why);
-    }
-    if (*count == 0) break;
-    link.front_sent += *count;
-    if (link.front_sent < front.size()) continue;
-    link.outbox.pop_front();
-    link.front_sent = 0;
-  }
+void TcpNetwork::say(Link& link, TcpFrameKind kind, std::span<const std::byte> text) {
+  link.channel.send(static_cast<std::uint8_t>(kind), kNoRank, text);
   watch(link, false);
 }
 
-void TcpNetwork::read(Id id, int times) {
-  for (int i = 0; i < times; ++i) {
-    Link* const link = links_.get(id);
-    if (link == nullptr) return;
-    std::string why;
-    // What follows a handshake may be for whom the connection is handed out to.
-    const std::size_t most = link->handshake ? link->handshake->missing() : buffer_.size();
-    const auto count = read_some(link->socket.get(), std::span(buffer_).first(most), why);
-    if (!count) return broken(id, why);
-    if (*count == 0) return;
-    link->silent = 0;
-    take(*link, std::span(buffer_).first(*count));
-    if (*count < most && times == kReadsInARow) return;  // there is no more now
-  }
-}
-
-void TcpNetwork::take(Link& link, std::span<const std::byte> bytes) {
-  if (link.handshake) return take_handshake(link, bytes);
-  const Id id = link.id;
-  // The reader of a link that ends meanwhile must outlive its own call.
-  TcpFrameReader reader = std::move(link.reader);
+void TcpNetwork::read(Id id, bool all) {
+  Link* link = links_.get(id);
+  if (link == nullptr) return;
+  if (link->stage != Stage::kUp) return shake_hands(*link);
   try {
-    reader.take(bytes, [this, id](TcpFrameKind kind, Bytes body) {
-      take_frame(id, kind, std::move(body));
-    });
+    for (bool more = true; more;) {
+      const std::size_t before = link->channel.received();
+      const bool alive = link->channel.read();
+      const bool any = link->channel.received() > before;
+      if (any) link->silent = 0;
+      more = any && all;
+      while (auto frame = link->channel.next()) {
+        take_frame(id, *std::move(frame));
+        link = links_.get(id);  // that may have ended it
+        if (link == nullptr) return;
+      }
+      if (!alive) return broken(id, link->channel.end());
+    }
   } catch (const PeerLostError& error) {
-    return broken(id, error.what());
+    broken(id, error.what());
   }
-  if (Link* const still = links_.get(id)) still->reader = std::move(reader);
 }
 
-void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
+void TcpNetwork::take_frame(Id id, Frame frame) {
   const Link* const link = links_.get(id);
+  const auto kind = static_cast<TcpFrameKind>(frame.type);
   if (link == nullptr || kind == TcpFrameKind::kHeartbeat) return;
   const Rank rank = link->target.rank;
   Peer& other = peer(rank);
   if (kind == TcpFrameKind::kMessage) {
-    events_.push_back({rank, std::move(body), false, {}});
+    events_.push_back({rank, std::move(frame.payload), false, {}});
   } else if (kind == TcpFrameKind::kGoodbye) {
     other.left = true;
     other.waiting.clear();
@@ -240,7 +219,7 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
     close(id);
     if (opening_.contains({rank, HandshakeService::kData})) data_ended(rank, "has left");
   } else {
-    other.why = placement_.described(rank) + " failed: " + to_text(body);
+    other.why = placement_.described(rank) + " failed: " + to_text(frame.payload);
     close(id);
     lose(rank, other.why);
   }
@@ -250,7 +229,7 @@ void TcpNetwork::take_frame(Id id, TcpFrameKind kind, Bytes body) {
 // (Ctrl-Z, a debugger) it hears no peer, and they may be stopped as well.
 void TcpNetwork::heartbeat(TimePoint now) {
   next_heartbeat_ = now + link_timeout_ / kHeartbeats;
-  if (!departure_.empty()) return;
+  if (departure_) return;
   for (const Id id : links_.where([](const Link& each) { return each.stage == Stage::kUp; })) {
     Link* const link = links_.get(id);
     if (link == nullptr) continue;
@@ -259,14 +238,13 @@ void TcpNetwork::heartbeat(TimePoint now) {
       lose(rank, placement_.described(rank) + " does not answer: nothing has come from it for " +
                      seconds_text(link_timeout_) +
                      " (HVD_LINK_TIMEOUT_SECONDS), so its process or its host is stopped");
-    } else if (link->outbox.empty()) {  // what is to be sent says as much
-      link->outbox.push_back(make_frame(TcpFrameKind::kHeartbeat, {}));
-      flush(*link);
+    } else if (link->channel.unsent() == 0) {  // what is to be sent says as much
+      say(*link, TcpFrameKind::kHeartbeat, {});
     }
   }
 }
 
-void TcpNetwork::broken(Id id, const std::string& why) {
+void TcpNetwork::broken(Id id, std::string why) {
   const Link* const link = links_.get(id);
   if (link == nullptr) return;
   const Stage stage = link->stage;
@@ -275,7 +253,7 @@ void TcpNetwork::broken(Id id, const std::string& why) {
   if (stage == Stage::kUnauthenticated) return;
   if (stage != Stage::kUp) {
     retry(target, why.empty() ? "refused: another job listens there, or the rank is gone" : why);
-  } else if (departure_.empty()) {
+  } else if (!departure_) {
     lose(target.rank, placement_.described(target.rank) + " is gone: its connection " +
                           (why.empty() ? "closed without a goodbye" : "broke (" + why + ")"));
   }
@@ -298,7 +276,7 @@ void TcpNetwork::lose(Rank rank, const std::string& why) {
   for (const Id id : ids) {
     // What it sent before, and perhaps why or that it leaves, is on the other link.
     const Link* const link = links_.get(id);
-    if (link != nullptr && link->stage == Stage::kUp) read(id, INT_MAX);
+    if (link != nullptr && link->stage == Stage::kUp) read(id, true);
   }
   for (const Id id : ids) close(id);
   opening_.erase({rank, HandshakeService::kControl});

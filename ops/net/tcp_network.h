@@ -14,12 +14,22 @@
 #include "core/base/clock.h"
 #include "core/base/unique_fd.h"
 #include "core/ports/rendezvous.h"
+#include "ops/net/channel.h"
 #include "ops/net/handshake.h"
 #include "ops/net/secret.h"
-#include "ops/net/tcp_frames.h"
 #include "ops/net/tcp_socket.h"
 
 namespace hvd::engine {
+
+// What the ranks of two hosts say to each other over a Channel.
+enum class TcpFrameKind : std::uint8_t {
+  kMessage = 0,
+  kGoodbye,  // the last one of a rank that leaves in order
+  kFailure,  // the last one of a rank that fails: why
+  kHeartbeat,
+};
+
+inline constexpr std::size_t kLongestFrame = std::size_t{1} << 30;  // bytes
 
 // The connections of one rank: an event loop's body, without a thread, a lock or a wait. For
 // control messages a pair of ranks has one connection, or two if both began one at the same time;
@@ -106,21 +116,18 @@ class TcpNetwork {
 
   struct Link {
     Id id = 0;
-    TcpDescriptor socket;
+    Channel channel;
     Stage stage = Stage::kUnauthenticated;
-    Target target;                       // the other end; of an unauthenticated one rank -1
-    TimePoint deadline;                  // of the handshake
-    std::optional<Handshake> handshake;  // until it is up
-    TcpFrameReader reader;
-    std::deque<Bytes> outbox;
-    std::size_t front_sent = 0;  // bytes of outbox.front() that are on their way
+    Target target;       // the other end; of an unauthenticated one rank -1
+    TimePoint deadline;  // of the handshake
     bool watches_writing = false;
     int silent = 0;  // heartbeats of this rank since anything came
 
     // The other end began it, and may take it for one that is up.
     bool welcomed() const {
-      return stage == Stage::kUnauthenticated && handshake->awaits_confirm() &&
-             handshake->service() == HandshakeService::kControl;
+      const Handshake& handshake = channel.handshake();
+      return stage == Stage::kUnauthenticated && handshake.awaits_confirm() &&
+             handshake.service() == HandshakeService::kControl;
     }
   };
 
@@ -143,9 +150,8 @@ class TcpNetwork {
   // What this rank says last.
   struct Departure {
     TcpFrameKind kind = TcpFrameKind::kGoodbye;
-    Bytes frame;  // empty before part()
+    std::string why;
 
-    bool empty() const { return frame.empty(); }
     // Where it may be said. To say it twice does no harm.
     void say(Link& link) const;
   };
@@ -155,7 +161,7 @@ class TcpNetwork {
     Id sending = 0;
     bool left = false;
     bool lost = false;
-    std::deque<Bytes> waiting;  // frames for the connection that is being made
+    std::deque<Bytes> waiting;  // messages for the connection that is being made
     std::string why;            // it was lost
   };
 
@@ -170,7 +176,8 @@ class TcpNetwork {
   Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
   void accept_all(const TcpListener& listener);
-  Link& add(TcpDescriptor socket, Stage stage, const Target& target, Duration limit);
+  void add(TcpDescriptor socket, Handshake handshake, Stage stage, const Target& target,
+           Duration limit);
   void watch(Link& link, bool is_new);
   void close(Id id);
 
@@ -180,16 +187,15 @@ class TcpNetwork {
   // The other end has proven who it is.
   void come_up(Link& link);
   // These may end links: a link is looked up again afterwards.
-  void flush(Link& link);
-  void read(Id id, int times);  // or until there is nothing to read
-  void take(Link& link, std::span<const std::byte> bytes);
-  void take_handshake(Link& link, std::span<const std::byte> bytes);
+  void say(Link& link, TcpFrameKind kind, std::span<const std::byte> text);
+  void read(Id id, bool all = false);  // else no more than keeps others waiting for a moment
+  void shake_hands(Link& link);
   // A connection of it, or one that it began before it left.
   bool expects(const Target& from, bool left_too = false) const;
-  void take_frame(Id id, TcpFrameKind kind, Bytes body);
+  void take_frame(Id id, Frame frame);
   // Says to all who are connected that this rank runs; loses those who no longer say so.
   void heartbeat(TimePoint now);
-  void broken(Id id, const std::string& why);
+  void broken(Id id, std::string why);
   // Ends all connections of a rank; `why` names it and its host.
   void lose(Rank rank, const std::string& why);
 
@@ -209,10 +215,9 @@ class TcpNetwork {
   std::deque<Event> events_;
   std::deque<Data> data_;
   std::map<Rank, TimePoint> ending_;  // data_ended(): when they are lost
-  std::vector<std::byte> buffer_;
   TimePoint next_heartbeat_;
   TimePoint listen_again_ = TimePoint::max();  // the system was out of descriptors
-  Departure departure_;
+  std::optional<Departure> departure_;
 };
 
 }  // namespace hvd::engine

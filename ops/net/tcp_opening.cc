@@ -64,7 +64,9 @@ void TcpNetwork::attempt(const Target& target) {
   const TcpAddress& address = addresses[opening.next_address % addresses.size()];
   TcpDescriptor socket = connect_to(address, link_timeout_);
   if (!socket) return retry(target, std::strerror(errno));
-  watch(add(std::move(socket), Stage::kConnecting, target, kConnectLimit), true);
+  const Handshake::Terms terms{target.service, kEpoch, target.rank};
+  add(std::move(socket), Handshake::caller(key_, terms, placement_.rank), Stage::kConnecting,
+      target, kConnectLimit);
 }
 
 // At the next address, at the next turn; when all were tried, a little later.
@@ -81,14 +83,11 @@ void TcpNetwork::retry(const Target& target, const std::string& why) {
 }
 
 void TcpNetwork::connecting_ended(Link& link) {
-  const int error = connect_result(link.socket.get());
+  const int error = connect_result(link.channel.descriptor());
   if (error != 0) return broken(link.id, std::strerror(error));
   link.stage = Stage::kGreeting;
   link.deadline = Clock::now() + kGreetLimit;
-  const Handshake::Terms terms{link.target.service, kEpoch, link.target.rank};
-  link.handshake = Handshake::caller(key_, terms, placement_.rank);
-  link.outbox.push_back(link.handshake->take_output());
-  flush(link);
+  shake_hands(link);
 }
 
 bool TcpNetwork::expects(const Target& from, bool left_too) const {
@@ -97,75 +96,67 @@ bool TcpNetwork::expects(const Target& from, bool left_too) const {
   return !accepted_.contains(from) && !other.lost && (left_too || !other.left);
 }
 
-void TcpNetwork::take_handshake(Link& link, std::span<const std::byte> bytes) {
-  const Id id = link.id;
-  link.handshake->take(bytes);
-  if (link.handshake->state() == Handshake::State::kFailed) {
-    std::string ignored;  // what it still has to say fits a socket that nothing was written to
-    write_some(link.socket.get(), link.handshake->take_output(), ignored);
-    return broken(id, "the listener there " + link.handshake->why());
+void TcpNetwork::shake_hands(Link& link) {
+  const bool was_welcomed = link.welcomed();
+  if (link.channel.shake_hands()) return come_up(link);
+  const Handshake& handshake = link.channel.handshake();
+  if (handshake.state() == Handshake::State::kFailed) {
+    return broken(link.id, "the listener there " + handshake.why());
   }
-  if (link.handshake->state() == Handshake::State::kGoing) {
-    Bytes answer = link.handshake->take_output();
-    if (answer.empty()) return;
-    link.outbox.push_back(std::move(answer));
-    departure_.say(link);
-    return flush(link);
-  }
-  come_up(link);
+  if (link.channel.ended()) return broken(link.id, link.channel.end());
+  if (departure_ && !was_welcomed) departure_->say(link);
+  watch(link, false);
 }
 
 void TcpNetwork::come_up(Link& link) {
   const bool incoming = link.stage == Stage::kUnauthenticated;
   if (incoming) {
-    const Target target{link.handshake->from(), link.handshake->service()};
+    const Target target{link.channel.handshake().from(), link.channel.handshake().service()};
     // Since this one was welcomed its rank may have come twice, or have sent all over it and left.
     const bool is_data = target.service == HandshakeService::kData;
     if (!expects(target, is_data)) return close(link.id);
     accepted_.insert(target);
     link.target = target;
   }
-  Bytes last = link.handshake->take_output();
   if (link.target.service == HandshakeService::kData) {
-    const Id id = link.id;
-    std::string why = "its socket is full";  // it never is: the hello alone was written to it
-    if (write_some(link.socket.get(), last, why) != last.size()) return broken(id, why);
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.socket.get(), nullptr);
-    allow_slow_reader(link.socket.get());
+    // It never is: the hello alone was written to it.
+    if (link.channel.unsent() > 0) return broken(link.id, "its socket is full");
     if (!incoming) opening_.erase(link.target);
-    data_.push_back({link.target.rank, incoming, std::move(link.socket), {}});
-    unsettled_.erase(id);
-    links_.erase(id);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link.channel.descriptor(), nullptr);
+    allow_slow_reader(link.channel.descriptor());
+    data_.push_back({link.target.rank, incoming, link.channel.release(), {}});
+    unsettled_.erase(link.id);
+    links_.erase(link.id);
     return;
   }
   Peer& other = peer(link.target.rank);
   if (!incoming) {
     opening_.erase(link.target);
     other.sending = link.id;
-    link.outbox.push_back(std::move(last));
-    std::ranges::move(other.waiting, std::back_inserter(link.outbox));
-    other.waiting.clear();
+    for (const Bytes& each : std::exchange(other.waiting, {})) {
+      say(link, TcpFrameKind::kMessage, each);
+    }
   } else if (other.sending == 0 && !opening_.contains(link.target)) {
     other.sending = link.id;
   }
   link.stage = Stage::kUp;
-  link.handshake.reset();
   unsettled_.erase(link.id);
-  departure_.say(link);
-  watch(link, false);  // not now: frames of this link may be being read
+  if (departure_) departure_->say(link);
+  watch(link, false);
 }
 
 void TcpNetwork::send(Rank to, std::span<const std::byte> message) {
   Peer& other = peer(to);
-  if (!departure_.empty() || other.left || other.lost) return;
-  Bytes frame = make_frame(TcpFrameKind::kMessage, message);
+  if (departure_ || other.left || other.lost) return;
+  if (message.size() > kLongestFrame) {
+    throw InternalError("a control message of ", message.size(), " bytes; the longest one is ",
+                        kLongestFrame);
+  }
   if (other.sending == 0) {
-    other.waiting.push_back(std::move(frame));
+    other.waiting.emplace_back(message.begin(), message.end());
     return open({.rank = to}, Clock::now() + link_timeout_);
   }
-  Link& link = links_.at(other.sending);
-  link.outbox.push_back(std::move(frame));
-  flush(link);
+  say(links_.at(other.sending), TcpFrameKind::kMessage, message);
 }
 
 void TcpNetwork::Departure::say(Link& link) const {
@@ -173,15 +164,16 @@ void TcpNetwork::Departure::say(Link& link) const {
   // gone before it reads the confirmation. A reason is only for a peer proven to be of this job.
   const bool may_hear =
       link.stage == Stage::kUp || (link.welcomed() && kind == TcpFrameKind::kGoodbye);
-  if (!empty() && may_hear) link.outbox.push_back(frame);
+  if (!may_hear) return;
+  link.channel.send(static_cast<std::uint8_t>(kind), kNoRank, std::as_bytes(std::span(why)));
 }
 
 void TcpNetwork::part(TcpFrameKind how, const std::string& why) {
-  if (!departure_.empty()) return;
-  departure_ = {how, make_frame(how, std::as_bytes(std::span(why)))};
-  for (auto& [id, link] : links_) departure_.say(link);
-  for (const Id id : links_.where([](const Link& each) { return !each.outbox.empty(); })) {
-    if (Link* const link = links_.get(id)) flush(*link);
+  if (departure_) return;
+  departure_ = {how, why};
+  for (auto& [id, link] : links_) {
+    departure_->say(link);
+    watch(link, false);
   }
 }
 

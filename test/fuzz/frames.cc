@@ -476,6 +476,10 @@ Bytes bytes_of(const Say& say) {
   return bytes;
 }
 
+Bytes said_between_ranks(TcpFrameKind kind, const Bytes& body) {
+  return encode_frame(static_cast<std::uint8_t>(kind), kNoRank, body);
+}
+
 Bytes messages_of_agent() {
   return bytes_of([](runner::Connection& hvdrun) {
     hvdrun.say(runner::Hello{"a", "boot", 1, 2});
@@ -512,9 +516,11 @@ std::vector<std::pair<std::string, Bytes>> frames_of_real_peers() {
       calls(HandshakeService::kControl, 1).take_output());
   add("hello_data", Reader::kNetwork, kUnknown, calls(HandshakeService::kData, 1).take_output());
   add("control", Reader::kNetwork, kOfJob,
-      joined({make_frame(TcpFrameKind::kMessage, of_text("message")),
-              make_frame(TcpFrameKind::kHeartbeat, {}), make_frame(TcpFrameKind::kGoodbye, {})}));
-  add("failure", Reader::kNetwork, kOfJob, make_frame(TcpFrameKind::kFailure, of_text("why")));
+      joined({said_between_ranks(TcpFrameKind::kMessage, of_text("message")),
+              said_between_ranks(TcpFrameKind::kHeartbeat, {}),
+              said_between_ranks(TcpFrameKind::kGoodbye, {})}));
+  add("failure", Reader::kNetwork, kOfJob,
+      said_between_ranks(TcpFrameKind::kFailure, of_text("why")));
   add("data", Reader::kNetwork, kOther, messages_between_ranks());
   const Bytes hello = calls(HandshakeService::kRendezvous, 1).take_output();
   add("hello_rendezvous", Reader::kRendezvousServer, kUnknown, hello);

@@ -30,14 +30,10 @@ int receive_too_much() {
   test::ListeningRanks world(2);
   const auto zero = world.plane(0);
   auto rank = test::impersonate(1, 0, world.endpoints[0], world.key);
-  rank.write(make_frame(TcpFrameKind::kMessage, test::text_message("small")));
+  rank.write(test::make_frame(TcpFrameKind::kMessage, test::text_message("small")));
   if (test::next_message(*zero).bytes != test::text_message("small")) return 2;
   std::thread sender([&rank] {
-    Bytes header;
-    ByteWriter out(header);
-    out.put(TcpFrameKind::kMessage);
-    out.put(static_cast<std::uint32_t>(kLongestFrame));
-    rank.write(header);
+    rank.write(test::frame_header(TcpFrameKind::kMessage, std::uint32_t{kLongestFrame}));
     const Bytes piece(64 << 10);
     for (std::size_t sent = 0; sent < kLongestFrame; sent += piece.size()) rank.write(piece);
   });

@@ -2,9 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "ops/net/tcp_frames.h"
+#include "ops/net/channel.h"
 
 namespace hvd::engine {
 namespace {
@@ -100,18 +101,26 @@ TEST(TcpEndpoints, AreReadAsTheyWereWritten) {
   }
 }
 
-TEST(TcpFrames, ComeOutAsTheyWentInHoweverTheBytesAreCut) {
+TEST(ChannelFrames, ComeOutAsTheyWentInHoweverTheBytesAreCut) {
   Bytes stream;
   for (const std::size_t length : {0u, 1u, 7u, 8u, 9u, 300u}) {
-    const Bytes frame = make_frame(TcpFrameKind::kMessage, Bytes(length, std::byte{1}));
+    const Bytes frame = encode_frame(1, 5, Bytes(length, std::byte{1}));
     stream.insert(stream.end(), frame.begin(), frame.end());
   }
-  for (const std::size_t step : {std::size_t{1}, std::size_t{5}, std::size_t{8}, stream.size()}) {
-    TcpFrameReader reader;
+  for (const std::size_t step : {std::size_t{1}, std::size_t{5}, std::size_t{9}, stream.size()}) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    const TcpDescriptor from(ends[0]);
+    Channel channel(TcpDescriptor(ends[1]), std::nullopt, {.types = 2, .most = 1000});
     std::vector<std::size_t> lengths;
     for (std::size_t at = 0; at < stream.size(); at += step) {
-      reader.take(std::span(stream).subspan(at, std::min(step, stream.size() - at)),
-                  [&](TcpFrameKind, const Bytes& body) { lengths.push_back(body.size()); });
+      const std::size_t count = std::min(step, stream.size() - at);
+      ASSERT_EQ(write(from.get(), stream.data() + at, count), static_cast<ssize_t>(count));
+      EXPECT_TRUE(channel.read());
+      while (const auto frame = channel.next()) {
+        EXPECT_EQ(frame->rank, 5);
+        lengths.push_back(frame->payload.size());
+      }
     }
     EXPECT_THAT(lengths, ElementsAre(0, 1, 7, 8, 9, 300)) << "in steps of " << step;
   }

@@ -126,7 +126,7 @@ TEST_F(TcpPeers, ThatSayNothingMakeRoomBeforeOneThatSaidHello) {
     silent.emplace_back(port());
   EXPECT_TRUE(silent.front().is_closed());
   rank.write(handshake.take_output());
-  rank.write(make_frame(TcpFrameKind::kMessage, text_message("it is up")));
+  rank.write(test::make_frame(TcpFrameKind::kMessage, text_message("it is up")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("it is up"));
 }
 
@@ -163,16 +163,16 @@ TEST_F(TcpPeers, BecomeNoRankBeforeTheyConfirm) {
   RawSocket wrong(port());
   wrong.write(caller(2, 0, world_.key).take_output());
   EXPECT_EQ(wrong.read(kWelcomeBytes).size(), kWelcomeBytes);
-  wrong.write(make_frame(TcpFrameKind::kMessage, Bytes(kConfirmBytes)));
+  wrong.write(test::make_frame(TcpFrameKind::kMessage, Bytes(kConfirmBytes)));
   EXPECT_TRUE(wrong.is_closed());
   RawSocket rank = impersonate(2);
-  rank.write(make_frame(TcpFrameKind::kMessage, text_message("now")));
+  rank.write(test::make_frame(TcpFrameKind::kMessage, text_message("now")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("now"));
 }
 
 TEST_F(TcpPeers, ThatClaimAConnectedOrLostRankAreRefused) {
   RawSocket rank = impersonate(2);
-  rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
+  rank.write(test::make_frame(TcpFrameKind::kMessage, text_message("here")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("here"));
   EXPECT_TRUE(impersonate(2).is_closed());
   rank.close();
@@ -183,7 +183,7 @@ TEST_F(TcpPeers, ThatClaimAConnectedOrLostRankAreRefused) {
 
 TEST_F(TcpPeers, ARankWhoseSocketClosesIsLostByNameAfterItsLastMessage) {
   RawSocket rank = impersonate(2);
-  rank.write(make_frame(TcpFrameKind::kMessage, text_message("the last")));
+  rank.write(test::make_frame(TcpFrameKind::kMessage, text_message("the last")));
   rank.close();
   EXPECT_EQ(next_message(*zero_).bytes, text_message("the last"));
   EXPECT_EQ(loss_of_rank_2(),
@@ -198,10 +198,10 @@ TEST_F(TcpPeers, ARankThatLeavesBeforeTensorsReachItIsMissedAfterWhatOthersSayOf
     const auto zero = world.plane(0);
     const auto one = world.plane(1);
     RawSocket rank = test::impersonate(2, 0, world.endpoints[0], world.key);
-    rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
+    rank.write(test::make_frame(TcpFrameKind::kMessage, text_message("here")));
     EXPECT_EQ(next_message(*zero).bytes, text_message("here"));
     zero->open_data(2);  // which nobody answers
-    rank.write(make_frame(TcpFrameKind::kGoodbye, {}));
+    rank.write(test::make_frame(TcpFrameKind::kGoodbye, {}));
     EXPECT_TRUE(rank.is_closed());
     one->send(0, text_message("why"));
     EXPECT_EQ(next_message(*zero).bytes, text_message("why"));
@@ -216,7 +216,7 @@ TEST_F(TcpPeers, WhatARankSentBeforeItLeftArrivesThoughItIsHeardToLeaveFirst) {
   Handshake handshake = caller(2, 0, world_.key, HandshakeService::kData);
   sends.write(handshake.take_output());
   handshake.take(sends.read(kWelcomeBytes));
-  says.write(make_frame(TcpFrameKind::kGoodbye, {}));
+  says.write(test::make_frame(TcpFrameKind::kGoodbye, {}));
   EXPECT_TRUE(says.is_closed());
   sends.write(handshake.take_output());
   const TimePoint deadline = Clock::now() + seconds(10);
@@ -232,7 +232,7 @@ TEST_F(TcpPeers, WhatARankSentBeforeItLeftArrivesThoughItIsHeardToLeaveFirst) {
 
 TEST_F(TcpPeers, ARankThatBreaksOffInsideAFrameIsLost) {
   RawSocket rank = impersonate(2);
-  Bytes frame = make_frame(TcpFrameKind::kMessage, Bytes(100));
+  Bytes frame = test::make_frame(TcpFrameKind::kMessage, Bytes(100));
   frame.resize(50);
   rank.write(frame);
   rank.close();
@@ -241,24 +241,20 @@ TEST_F(TcpPeers, ARankThatBreaksOffInsideAFrameIsLost) {
 
 TEST_F(TcpPeers, ARankThatAnnouncesMoreThanAFrameMayHoldIsLost) {
   RawSocket rank = impersonate(2);
-  Bytes header;
-  ByteWriter out(header);
-  out.put(TcpFrameKind::kMessage);
-  out.put(std::uint32_t{0xffffffff});
-  rank.write(header);
+  rank.write(test::frame_header(TcpFrameKind::kMessage, 0xffffffff));
   EXPECT_THAT(loss_of_rank_2(), HasSubstr("frame too long"));
 }
 
 TEST_F(TcpPeers, ARankThatSendsNoFrameIsLost) {
   RawSocket rank = impersonate(2);
   rank.write(Bytes(64, std::byte{0x77}));
-  EXPECT_THAT(loss_of_rank_2(), HasSubstr("unknown kind of frame"));
+  EXPECT_THAT(loss_of_rank_2(), HasSubstr("unknown type of frame"));
   expect_the_job_goes_on();
 }
 
 TEST_F(TcpPeers, ARankThatReadsSlowlyHoldsNobodyUpAndLosesNothing) {
   RawSocket rank = impersonate(2);
-  rank.write(make_frame(TcpFrameKind::kMessage, text_message("here")));
+  rank.write(test::make_frame(TcpFrameKind::kMessage, text_message("here")));
   EXPECT_EQ(next_message(*zero_).bytes, text_message("here"));
   constexpr std::size_t kBytes = std::size_t{1} << 20;
   constexpr int kCount = 32;  // more than the system keeps for a socket
@@ -266,7 +262,7 @@ TEST_F(TcpPeers, ARankThatReadsSlowlyHoldsNobodyUpAndLosesNothing) {
   expect_the_job_goes_on();
   for (int i = 0; i < kCount; ++i) {
     const Bytes expected =
-        make_frame(TcpFrameKind::kMessage, Bytes(kBytes, static_cast<std::byte>(i)));
+        test::make_frame(TcpFrameKind::kMessage, Bytes(kBytes, static_cast<std::byte>(i)));
     ASSERT_TRUE(rank.read(expected.size()) == expected) << "message " << i;
   }
 }

@@ -127,6 +127,17 @@ inline RawSocket impersonate(Rank from, Rank to, const TcpEndpoint& there, const
   return raw;
 }
 
+inline Bytes make_frame(TcpFrameKind kind, std::span<const std::byte> body) {
+  return encode_frame(static_cast<std::uint8_t>(kind), kNoRank, body);
+}
+
+// What such a frame begins with.
+inline Bytes frame_header(TcpFrameKind kind, std::uint32_t length) {
+  Bytes header = make_frame(kind, {});
+  std::memcpy(header.data(), &length, sizeof length);
+  return header;
+}
+
 inline Bytes text_message(const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};

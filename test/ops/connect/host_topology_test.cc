@@ -232,7 +232,7 @@ TEST(HostSharing, ThatFailsOnOneRankFailsOnAllWithBothReasons) {
     };
     TestRendezvous meeting(point, rank, 2, rank == 1 ? mistake : std::function<void(Texts&)>());
     EXPECT_THAT(refusal(meeting, on_hosts(rank, {"a", "a"}), Clock::now() + seconds(4)),
-                AllOf(HasSubstr("rank 0 on host a: did not come"), HasSubstr("rank 1 on host a"),
+                AllOf(HasSubstr("rank 0 on host a: did not fetch"), HasSubstr("rank 1 on host a"),
                       HasSubstr("Connection refused")));
   });
 }

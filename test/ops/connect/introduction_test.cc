@@ -66,7 +66,7 @@ TEST(Introduction, OfTheTimeBeforeVersionsIsRefused) {
   writer.put_string("none");
   const std::string old(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   EXPECT_THAT(refusal({encode(example()), old}),
-              AllOf(HasSubstr("does not say its version on rank(s) 1"),
+              AllOf(HasSubstr("does not give its version on rank(s) 1"),
                     HasSubstr(build_and_layout() + " on rank(s) 0")));
 }
 

@@ -191,7 +191,7 @@ std::vector<std::string> RendezvousClient::all_gather(const std::string& mine, T
   send_frame(channel_, FrameType::kText, std::as_bytes(std::span(mine)));
   const auto frame = await_frame(deadline + kTellingLimit);
   if (!frame && channel_.ended()) {
-    throw PeerLostError("rank 0 at " + where_ + " ended while the ranks met");
+    throw PeerLostError("rank 0 at " + where_ + " ended during the rendezvous");
   }
   if (!frame) missing_answer().throw_if_error();
   if (static_cast<FrameType>(frame->type) != FrameType::kAnswer) ByteReader::malformed("no answer");

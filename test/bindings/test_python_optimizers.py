@@ -200,7 +200,7 @@ def test_a_schedule_counts_epochs_and_composes():
 
 
 @pytest.mark.parametrize("get_lr, error", [
-    (lambda self: [1.0, 2.0], "gave 2 rates for 1 parameter groups"),
+    (lambda self: [1.0, 2.0], "returned 2 rates for 1 parameter groups"),
     (lambda self: 1 / 0, "division by zero")])
 def test_a_wrong_get_lr_is_an_error_when_the_schedule_is_made(get_lr, error):
     cls = type("Wrong", (lr_scheduler.LRScheduler,), {"get_lr": get_lr})

@@ -301,7 +301,7 @@ TEST_F(Queue, ACallThatNcclDoesNotBeginIsAborted) {
     queue_.watch(Clock::now() + std::chrono::seconds(601));
     FAIL() << "it may take forever";
   } catch (const StalledError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("beginning a call on CUDA device 0 for 60"));
+    EXPECT_THAT(error.what(), HasSubstr("starting a call on CUDA device 0 for 60"));
   }
   EXPECT_THROW(queue_.pump(), AbortedError);
 }

@@ -14,6 +14,8 @@ constexpr std::size_t kHeader =
 // Read at once, so that whoever never stops sending delays no time limit.
 constexpr std::size_t kMostAtOnce = 1 << 20;
 
+}  // namespace
+
 void append_frame(Bytes& to, std::uint8_t type, std::int32_t rank,
                   std::span<const std::byte> payload) {
   ByteWriter writer(to);
@@ -21,14 +23,6 @@ void append_frame(Bytes& to, std::uint8_t type, std::int32_t rank,
   writer.put(type);
   writer.put(rank);
   to.insert(to.end(), payload.begin(), payload.end());
-}
-
-}  // namespace
-
-Bytes encode_frame(std::uint8_t type, std::int32_t rank, std::span<const std::byte> payload) {
-  Bytes frame;
-  append_frame(frame, type, rank, payload);
-  return frame;
 }
 
 Channel::Channel(TcpDescriptor socket, std::optional<Handshake> handshake, const Limits& limits)
@@ -55,16 +49,18 @@ void Channel::send(std::uint8_t type, std::int32_t rank, std::span<const std::by
 
 bool Channel::flush() {
   std::string why;  // read() finds the end
-  std::size_t sent = 0;
   bool over = !socket_ || ended_;
-  while (!over && sent < unsent_.size()) {
-    const auto count = write_some(socket_.get(), std::span(unsent_).subspan(sent), why);
+  while (!over && unsent() > 0) {
+    const auto count = write_some(socket_.get(), std::span(unsent_).subspan(sent_), why);
     over = !count;
     if (over || *count == 0) break;
-    sent += *count;
+    sent_ += *count;
   }
-  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent));
-  return over || unsent_.empty();
+  if (sent_ > unsent_.size() / 2) {  // bytes move once on average, however slowly they leave
+    unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent_));
+    sent_ = 0;
+  }
+  return over || unsent() == 0;
 }
 
 bool Channel::read() {
@@ -104,13 +100,14 @@ std::optional<Frame> Channel::next() {
 }
 
 pollfd Channel::wanted() const noexcept {
-  return {ended_ ? -1 : socket_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)),
+  return {ended_ ? -1 : socket_.get(), static_cast<short>(POLLIN | (unsent() == 0 ? 0 : POLLOUT)),
           0};
 }
 
 void Channel::close() {
   socket_.reset();
   unsent_.clear();
+  sent_ = 0;
 }
 
 }  // namespace hvd::engine

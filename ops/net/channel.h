@@ -23,8 +23,9 @@ struct Frame {
   Bytes payload;
 };
 
-// The bytes of a frame as they travel: length, type, rank, payload.
-Bytes encode_frame(std::uint8_t type, std::int32_t rank, std::span<const std::byte> payload);
+// A frame as it travels: length, type, rank, payload.
+void append_frame(Bytes& to, std::uint8_t type, std::int32_t rank,
+                  std::span<const std::byte> payload);
 
 // A connected socket, a handshake over it, and then frames. No call waits. Whoever is at the other
 // end may send anything: what is no frame throws PeerLostError. Not thread-safe.
@@ -52,7 +53,7 @@ class Channel {
   void send(std::uint8_t type, std::int32_t rank, std::span<const std::byte> payload);
   // True once all that was sent has left, or will not.
   bool flush();
-  std::size_t unsent() const noexcept { return unsent_.size(); }  // bytes that are still here
+  std::size_t unsent() const noexcept { return unsent_.size() - sent_; }  // bytes still here
   // Takes what came; false once the other end is gone. Frames that came before are still here.
   bool read();
   // The next frame, if a whole one is here.
@@ -78,6 +79,7 @@ class Channel {
   std::optional<Handshake> handshake_;
   Limits limits_;
   Bytes unsent_;
+  std::size_t sent_ = 0;  // of unsent_
   Bytes received_;
   std::size_t taken_ = 0;  // of received_
   bool ended_ = false;

@@ -477,7 +477,9 @@ Bytes bytes_of(const Say& say) {
 }
 
 Bytes said_between_ranks(TcpFrameKind kind, const Bytes& body) {
-  return encode_frame(static_cast<std::uint8_t>(kind), kNoRank, body);
+  Bytes frame;
+  append_frame(frame, static_cast<std::uint8_t>(kind), kNoRank, body);
+  return frame;
 }
 
 Bytes messages_of_agent() {

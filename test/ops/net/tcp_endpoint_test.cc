@@ -104,8 +104,7 @@ TEST(TcpEndpoints, AreReadAsTheyWereWritten) {
 TEST(ChannelFrames, ComeOutAsTheyWentInHoweverTheBytesAreCut) {
   Bytes stream;
   for (const std::size_t length : {0u, 1u, 7u, 8u, 9u, 300u}) {
-    const Bytes frame = encode_frame(1, 5, Bytes(length, std::byte{1}));
-    stream.insert(stream.end(), frame.begin(), frame.end());
+    append_frame(stream, 1, 5, Bytes(length, std::byte{1}));
   }
   for (const std::size_t step : {std::size_t{1}, std::size_t{5}, std::size_t{9}, stream.size()}) {
     int ends[2];

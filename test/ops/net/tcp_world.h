@@ -128,7 +128,9 @@ inline RawSocket impersonate(Rank from, Rank to, const TcpEndpoint& there, const
 }
 
 inline Bytes make_frame(TcpFrameKind kind, std::span<const std::byte> body) {
-  return encode_frame(static_cast<std::uint8_t>(kind), kNoRank, body);
+  Bytes frame;
+  append_frame(frame, static_cast<std::uint8_t>(kind), kNoRank, body);
+  return frame;
 }
 
 // What such a frame begins with.

@@ -62,6 +62,10 @@ class ByteWriter {
     put(static_cast<std::uint32_t>(values.size()));
     put_all(std::span(values));
   }
+  void bytes(std::span<const std::byte> value) {
+    put(static_cast<std::uint32_t>(value.size()));
+    out_.insert(out_.end(), value.begin(), value.end());
+  }
   void list(const auto& items, std::size_t /*bytes_each*/, const auto& each) {
     put(static_cast<std::uint32_t>(items.size()));
     for (const auto& item : items) each(item);
@@ -151,6 +155,12 @@ class ByteReader {
   void numbers(Numbers& values) {
     values.resize(get_count(sizeof(typename Numbers::value_type)));
     get_all(std::span(values));
+  }
+  void bytes(Bytes& value) {
+    const std::size_t count = get_count(1);
+    const auto taken = in_.first(count);
+    value.assign(taken.begin(), taken.end());
+    in_ = in_.subspan(count);
   }
   void list(auto& items, std::size_t bytes_each, const auto& each) {
     items.clear();

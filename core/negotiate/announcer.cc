@@ -8,7 +8,7 @@
 
 namespace hvd::engine {
 
-void Announcer::submit(Ticket ticket, const Request& request) {
+void Announcer::submit(Ticket ticket, const Request& request, Bytes&& values) {
   const std::string fault = fault_here(request);
   if (!fault.empty()) {
     throw InvalidArgumentError(std::string(name_of(request.kind)) + " \"" + request.name +
@@ -29,6 +29,7 @@ void Announcer::submit(Ticket ticket, const Request& request) {
   }
   if (slot && submissions_.stands_for(*slot, log_.cache.request(*slot), request)) {
     submissions_.add(*slot, request, ticket);
+    if (!values.empty()) readiness_.add({*slot, tree_.rank, std::move(values)}, log_.applied);
     readiness_.add(*slot, ReadinessTracker::kSelf, log_.applied, outbox_);
   } else {
     submissions_.add(request, ticket);
@@ -106,6 +107,28 @@ void Announcer::check(const Joining& joining, ReadinessTracker::Reporter from) c
   }
 }
 
+// A rank's values come once in a round, and have the length that the slot says.
+void Announcer::check_eager(const Announcement& announcement,
+                            ReadinessTracker::Reporter from) const {
+  const std::vector<Rank>& below = tree_.below[from - 1];
+  const EagerValues* before = nullptr;
+  for (const EagerValues& eager : announcement.eager) {
+    const bool ascends =
+        before == nullptr || before->slot != eager.slot || before->rank < eager.rank;
+    before = &eager;
+    if (!ascends || !std::binary_search(below.begin(), below.end(), eager.rank) ||
+        std::ranges::find(announcement.slots, eager.slot) == announcement.slots.end()) {
+      ByteReader::malformed("values that nobody announced");
+    }
+    if (readiness_.is_void(eager.slot, announcement.applied)) continue;
+    const Request& request = log_.cache.request(eager.slot);
+    if (!log_.sets.has(request.set, eager.rank) || eager.values.empty() ||
+        eager.values.size() != eager_bytes(request)) {
+      ByteReader::malformed("values that do not fit the slot");
+    }
+  }
+}
+
 void Announcer::check(const Announcement& announcement, ReadinessTracker::Reporter from) const {
   if (announcement.applied > log_.applied) ByteReader::malformed("applied what is not decided");
   for (const SlotNumber slot : announcement.slots) {
@@ -114,6 +137,7 @@ void Announcer::check(const Announcement& announcement, ReadinessTracker::Report
       ByteReader::malformed("unknown slot");
     }
   }
+  check_eager(announcement, from);
   for (const Variants& variants : announcement.names) check(variants, from);
   for (const Joining& joining : announcement.joined) check(joining, from);
   const auto outside = [&](Rank rank) { return rank >= tree_.size; };
@@ -137,6 +161,7 @@ void Announcer::check(const Announcement& announcement, ReadinessTracker::Report
 void Announcer::take(Announcement& below, ReadinessTracker::Reporter from) {
   const std::uint64_t applied = below.applied;
   readiness_.child_applied(from, applied);
+  for (EagerValues& eager : below.eager) readiness_.add(std::move(eager), applied);
   for (const SlotNumber slot : below.slots) readiness_.add(slot, from, applied, outbox_);
   for (const Variants& variants : below.names) readiness_.add(variants, from, applied, outbox_);
   const auto pass_on = [](auto& into, const auto& from_below) {

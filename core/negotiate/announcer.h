@@ -33,7 +33,7 @@ class Announcer {
       : tree_(tree), log_(log), readiness_(tree, log.cache, log.sets) {}
 
   // As RankProtocol has it, while this rank may submit.
-  void submit(Ticket ticket, const Request& request);
+  void submit(Ticket ticket, const Request& request, Bytes&& values);
   // In full.
   void announce(const Request& request);
   void announce_joins();
@@ -58,6 +58,7 @@ class Announcer {
   std::string fault_here(const Request& request) const;
   void check(const Variants& variants, ReadinessTracker::Reporter from) const;
   void check(const Joining& joining, ReadinessTracker::Reporter from) const;
+  void check_eager(const Announcement& announcement, ReadinessTracker::Reporter from) const;
 
   const Tree& tree_;
   LogState& log_;

@@ -16,6 +16,7 @@ void serialize(Io& io, Fields<Io, NegotiationSettings>& settings) {
   io.duration(settings.stall_warning);
   io.duration(settings.stall_limit);
   io.flag(settings.deterministic);
+  io.number(settings.eager_bytes);
   io.flag(settings.observed);
 }
 
@@ -46,6 +47,7 @@ struct StepFields {
       io.put(step.count);
       io.put_all(decision.slots_of(step));
     }
+    io.bytes(step.result);
   }
   void operator()(Fields<Io, RejectName>& step) {
     io.number(step.set);

@@ -25,7 +25,8 @@ struct NegotiationSettings {
   Duration stall_limit = std::chrono::seconds(600);   // zero = never
   // Fuse only what was submitted as a group.
   bool deterministic = false;
-  bool observed = false;  // every rank sends what its observers saw to rank 0
+  std::size_t eager_bytes = 0;  // at most, that a rank sends with an announcement: see EagerValues
+  bool observed = false;        // every rank sends what its observers saw to rank 0
 };
 
 // ---- steps of the log
@@ -46,6 +47,7 @@ struct DefineSlot {
 struct RunSlots {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
+  Bytes result = {};  // of one small allreduce that rank 0 has reduced; empty = the ranks run it
 };
 // The pending submission of `name` fails on every rank that is expected in its process set.
 struct RejectName {

@@ -95,6 +95,11 @@ void DecisionCheck::check(const Decision& decision, const RunSlots& step) {
   if (!sets().known(key.set)) ByteReader::malformed("unknown process set");
   const bool expected = sets().expects(key.set, rank_);
   for (const SlotNumber slot : batch) check_member(slot, key, expected);
+  if (step.result.empty()) return;
+  if (batch.size() != 1 || sets().joined(key.set) > 0 ||
+      step.result.size() != eager_bytes(*first)) {
+    ByteReader::malformed("the result of another batch");
+  }
 }
 
 void DecisionCheck::check_member(SlotNumber slot, const FusionKey& key, bool expected) {

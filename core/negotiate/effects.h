@@ -33,6 +33,8 @@ struct RunBatch {
   int divisor = 1;        // ranks that contribute: what an average divides by
   std::size_t bytes = 0;  // of the tensors, alignment gaps included
   std::vector<BatchMember> members;
+  // Of a small allreduce that rank 0 has reduced; empty = this rank has to run it.
+  Bytes result = {};
 };
 
 // The process set exists from here on; its Collective has to be made before the next effect.

@@ -24,6 +24,11 @@ FusionKey fusion_key(const Request& request) {
           request.root, request.prescale, request.postscale, request.wire, arena_of(request)};
 }
 
+Reduction reduction_of(const FusionKey& key, int divisor) {
+  if (key.op != ReduceOp::kAverage) return {key.op, key.prescale, key.postscale, key.wire};
+  return {ReduceOp::kSum, key.prescale, key.postscale / divisor, key.wire};
+}
+
 std::size_t fused_bytes(const Request& request) {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < request.shapes.size(); ++i) bytes += align_up(request.bytes_of(i));

@@ -28,6 +28,9 @@ struct FusionKey {
 
 FusionKey fusion_key(const Request& request);
 
+// Of a batch to which `divisor` ranks contribute.
+Reduction reduction_of(const FusionKey& key, int divisor);
+
 // Tensors in a fusion buffer begin at multiples of this many bytes: one cache line.
 inline constexpr std::size_t kAlignment = 64;
 

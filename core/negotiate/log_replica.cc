@@ -4,11 +4,11 @@
 
 namespace hvd::engine {
 
-void LogReplica::apply(const Decision& decision) {
+void LogReplica::apply(Decision& decision) {
   log_.applied = decision.number;
-  for (const Step& step : decision.steps) {
+  for (Step& step : decision.steps) {
     if (stopped_) return;
-    std::visit([&](const auto& s) { apply(decision, s); }, step);
+    std::visit([&](auto& s) { apply(decision, s); }, step);
   }
   announcer_.announce_joins();
 }
@@ -25,16 +25,18 @@ void LogReplica::apply(const Decision&, const DefineSlot& step) {
   submissions.bind_slot(step.request->name, step.slot);
 }
 
-void LogReplica::apply(const Decision& decision, const RunSlots& step) {
+void LogReplica::apply(const Decision& decision, RunSlots& step) {
   const auto slots = decision.slots_of(step);
-  if (!changes_sets(log_.cache.request(slots.front()).kind)) return run_batch(slots);
+  if (!changes_sets(log_.cache.request(slots.front()).kind)) {
+    return run_batch(slots, std::move(step.result));
+  }
   for (const SlotNumber slot : slots) change_sets(slot);
 }
 
 // Ranks outside the set count the batch, and that is all.
-void LogReplica::run_batch(std::span<const SlotNumber> slots) {
+void LogReplica::run_batch(std::span<const SlotNumber> slots, Bytes&& result) {
   const FusionKey& key = log_.cache.key(slots.front());
-  RunBatch batch{batches_++, key, log_.sets.divisor(key.set), 0, {}};
+  RunBatch batch{batches_++, key, log_.sets.divisor(key.set), 0, {}, std::move(result)};
   if (log_.sets.joined(key.set) > 0) batch.key.arena = 0;  // a joined rank brings no arena
   const bool member = log_.sets.has(key.set, rank_);
   if (member) batch.members = spare_members_.take();

@@ -26,7 +26,7 @@ class LogReplica {
       : rank_(rank), log_(log), announcer_(announcer), stalls_(stalls), effects_(effects) {}
 
   // The next decision, which fits what is known here.
-  void apply(const Decision& decision);
+  void apply(Decision& decision);
   // Why the log ended; empty while it goes on.
   const std::optional<Status>& stopped() const { return stopped_; }
 
@@ -41,13 +41,13 @@ class LogReplica {
  private:
   void apply(const Decision& decision, const ChangeSettings& step);
   void apply(const Decision& decision, const DefineSlot& step);
-  void apply(const Decision& decision, const RunSlots& step);
+  void apply(const Decision& decision, RunSlots& step);
   void apply(const Decision& decision, const RejectName& step);
   void apply(const Decision& decision, const EvictSlot& step);
   void apply(const Decision& decision, const JoinRank& step);
   void apply(const Decision& decision, const Ask& step);
   void apply(const Decision& decision, const Stop& step);
-  void run_batch(std::span<const SlotNumber> slots);
+  void run_batch(std::span<const SlotNumber> slots, Bytes&& result);
   void change_sets(SlotNumber slot);
   void forget(SlotNumber slot);
 

@@ -47,6 +47,7 @@ void ReadinessTracker::reset(Count& count) {
   count.round = 0;
   count.in_full = false;
   count.variants.clear();
+  count.eager.clear();
   std::fill(count.bits.begin(), count.bits.end(), 0);
 }
 
@@ -83,6 +84,18 @@ void ReadinessTracker::add(SlotNumber slot, Reporter from, std::uint64_t applied
   if (is_complete(count)) complete_slot(slot, complete);
 }
 
+void ReadinessTracker::add(EagerValues&& eager, std::uint64_t applied) {
+  if (is_void(eager.slot, applied)) return;
+  std::vector<EagerValues>& all = count_of(eager.slot).eager;  // ascending ranks
+  auto place = all.end();
+  while (place != all.begin() && std::prev(place)->rank >= eager.rank) --place;
+  if (place != all.end() && place->rank == eager.rank) {
+    *place = std::move(eager);
+  } else {
+    all.insert(place, std::move(eager));
+  }
+}
+
 void ReadinessTracker::add(const Variants& variants, Reporter from, std::uint64_t applied,
                            Announcement& complete) {
   const Request& request = variants.front().request;
@@ -103,6 +116,7 @@ void ReadinessTracker::complete_slot(SlotNumber slot, Announcement& complete) {
   Count& count = slots_[slot];
   if (count.in_full) return complete_in_full(count, complete);
   complete.slots.push_back(slot);
+  std::move(count.eager.begin(), count.eager.end(), std::back_inserter(complete.eager));
   reset(count);
   if (!absences_.empty()) absences_.erase(cache_.request(slot).name);
 }

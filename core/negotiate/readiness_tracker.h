@@ -32,6 +32,8 @@ class ReadinessTracker {
   // the reporter sent before it applied the entry that cleared the slot or name is dropped.
   void add(SlotNumber slot, Reporter from, std::uint64_t applied, Announcement& complete);
   void add(const Variants& variants, Reporter from, std::uint64_t applied, Announcement& complete);
+  // What comes with a slot; before the slot.
+  void add(EagerValues&& eager, std::uint64_t applied);
   // A child says that this name is incomplete below it. False when that is void.
   bool add(const MissingRanks& absence, Reporter from, std::uint64_t applied);
   // Log entry `number` added the set or changed who is expected in it. What waited for no other
@@ -70,6 +72,7 @@ class ReadinessTracker {
     bool in_full = false;  // a rank announced a request: `variants` counts all ranks
     Variants variants;
     std::vector<std::uint64_t> bits;  // who reported
+    std::vector<EagerValues> eager;   // what came with the slot
   };
 
   // Whom names of one process set wait for.

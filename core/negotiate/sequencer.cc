@@ -39,19 +39,44 @@ std::string teardown_of(const Leaving& leaving) {
 }  // namespace
 
 Sequencer::Sequencer(const NegotiationSettings& settings, const ResponseCache& cache,
-                     const ProcessSets& sets)
-    : settings_(settings), cache_(cache), sets_(sets), slots_(settings.cache_capacity) {}
+                     const ProcessSets& sets, ReduceFunction reduce)
+    : settings_(settings),
+      cache_(cache),
+      sets_(sets),
+      reduce_(reduce),
+      slots_(settings.cache_capacity) {}
 
 void Sequencer::take(Announcement& complete) {
   for (const SlotNumber slot : complete.slots) {
     if (reject_for_a_join(cache_.request(slot))) continue;
     slots_.set_busy(slot);
     ready_.push_back({slot, nullptr});
+    if (!complete.eager.empty()) ready_.back().result = reduce_eager(slot, complete.eager);
   }
   for (const Variants& variants : complete.names) take_name(variants);
   joined_.insert(joined_.end(), complete.joined.begin(), complete.joined.end());
   for (const std::uint64_t batch : complete.finished) finished(batch);
   complete.clear();
+}
+
+// Nothing, unless all ranks of the process set sent theirs.
+Bytes Sequencer::reduce_eager(SlotNumber slot, std::span<const EagerValues> all) {
+  const FusionKey& key = cache_.key(slot);
+  std::size_t bytes = 0;
+  inputs_.clear();
+  for (const EagerValues& each : all) {
+    if (each.slot != slot) continue;
+    inputs_.push_back(each.values.data());
+    bytes = each.values.size();
+  }
+  if (reduce_ == nullptr || sets_.joined(key.set) > 0 ||
+      inputs_.size() != sets_.ranks(key.set).size()) {
+    return {};
+  }
+  Bytes result(bytes);
+  reduce_(key.dtype, reduction_of(key, sets_.divisor(key.set)), inputs_,
+          static_cast<std::int64_t>(bytes / size_of(key.dtype)), result.data());
+  return result;
 }
 
 void Sequencer::take_name(const Variants& variants) {
@@ -180,13 +205,15 @@ void Sequencer::run_group(const FusedGroup& group, Decision& decision) {
     running_.push_back({batches_++, group.key.set, group.key.device,
                         first.in_full ? first.in_full : cache_.shared_request(first.slot)});
   }
+  const bool alone = group.count == 1 && sets_.joined(group.key.set) == 0;
   for (const std::uint32_t member : plan_.members_of(group)) {
     Ready& ready = ready_[member];
+    if (alone) run.result = std::move(ready.result);
     const SlotNumber slot = ready.in_full ? define(ready, decision) : ready.slot;
     decision.slots.push_back(slot);
     ready.done = true;
   }
-  decision.steps.emplace_back(run);
+  decision.steps.emplace_back(std::move(run));
   for (const SlotNumber slot : decision.slots_of(run)) slots_.ran(slot);
   for (const SlotNumber slot : once_) slots_.free(slot);
 }

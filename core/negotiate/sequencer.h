@@ -25,9 +25,10 @@ struct RunningBatch {
 // Rank 0: turns what all ranks announced into steps of the log.
 class Sequencer {
  public:
-  // `cache` and `sets` are rank 0's own: what it has applied.
+  // `cache` and `sets` are rank 0's own: what it has applied. `reduce` reduces eager values;
+  // without it the ranks run all batches.
   Sequencer(const NegotiationSettings& settings, const ResponseCache& cache,
-            const ProcessSets& sets);
+            const ProcessSets& sets, ReduceFunction reduce = nullptr);
 
   // Takes the slots and names that every expected rank announced, the joins and the credit.
   void take(Announcement& complete);
@@ -61,9 +62,11 @@ class Sequencer {
     // The slot goes with this run, and all announce in full the next time.
     bool once = false;
     bool done = false;
+    Bytes result = {};  // of the eager values of all ranks
   };
 
   void take_name(const Variants& variants);
+  Bytes reduce_eager(SlotNumber slot, std::span<const EagerValues> all);
   bool reject_for_a_join(const Request& request);
   bool may_run(CollectiveKind kind, ProcessSetId set, DeviceKind device) const;
   void plan_runnable();
@@ -74,6 +77,7 @@ class Sequencer {
   NegotiationSettings settings_;
   const ResponseCache& cache_;
   const ProcessSets& sets_;
+  const ReduceFunction reduce_;
   SlotAllocator slots_;
   std::vector<Ready> ready_;
   std::vector<RejectName> rejects_;
@@ -87,7 +91,8 @@ class Sequencer {
   bool settings_told_ = false;
   bool stopped_ = false;
   FusionPlan plan_;               // of the members of ready_, by their places there
-  std::vector<SlotNumber> once_;  // scratch
+  std::vector<SlotNumber> once_;  // scratch, like
+  std::vector<const void*> inputs_;
 };
 
 }  // namespace hvd::engine

@@ -37,6 +37,8 @@ class ControlPlane {
   // The next message, if one is here. Throws PeerLostError naming a peer that is gone, once per
   // peer.
   virtual std::optional<Message> poll() = 0;
+  // The storage of a message that was read, for those that follow.
+  virtual void reuse(Bytes&& /*read*/) noexcept {}
   // Everything that can make poll() or an Operation progress rings this, except what says that it
   // wants to be polled.
   virtual Doorbell& doorbell() noexcept = 0;

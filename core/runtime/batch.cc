@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -123,7 +124,10 @@ UnfinishedBatch Batch::unfinished() const {
 }
 
 void Batch::start() {
-  if (sizes_differ(plan_.key.kind)) {
+  if (!plan_.result.empty()) {
+    take_result();
+    stage_ = Stage::kMoving;
+  } else if (sizes_differ(plan_.key.kind)) {
     start_exchange();
     stage_ = Stage::kExchanging;
   } else {
@@ -134,6 +138,7 @@ void Batch::start() {
 }
 
 bool Batch::advance() {
+  if (operation_ == nullptr) return true;
   if (!operation_->advance()) return false;
   if (stage_ == Stage::kMoving) return true;
   operation_.reset();
@@ -194,9 +199,17 @@ std::unique_ptr<Operation> Batch::start_uniform() {
 }
 
 Reduction Batch::reduction() const {
-  const FusionKey& key = plan_.key;
-  if (key.op != ReduceOp::kAverage) return {key.op, key.prescale, key.postscale, key.wire};
-  return {ReduceOp::kSum, key.prescale, key.postscale / plan_.divisor, key.wire};
+  return reduction_of(plan_.key, plan_.divisor);
+}
+
+// Rank 0 has reduced what the ranks announced.
+void Batch::take_result() {
+  std::span<const std::byte> left = plan_.result;
+  for (const Part& part : members_.front()->submission.parts) {
+    const std::size_t bytes = part.output.view.bytes();
+    std::memcpy(part.output.view.data, left.data(), bytes);
+    left = left.subspan(bytes);
+  }
 }
 
 void Batch::make_slices() {

@@ -83,6 +83,7 @@ class Batch final : public Recycled<Batch> {
   void make_scatter_slices();
   std::vector<std::int64_t> numel_of_ranks(const Shape& shape) const;
   Reduction reduction() const;
+  void take_result();
   void start_exchange();
   std::unique_ptr<Operation> start_exchanged();
   std::vector<std::int64_t> rows_to(const Part& part) const;

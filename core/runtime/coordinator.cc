@@ -13,7 +13,21 @@
 namespace hvd::engine {
 namespace {
 
-NegotiationSettings settings_from(const Config& config, int size) {
+// Of the values that travel with the announcements of one allreduce. On a host each rank reduces
+// for itself what all show; but to announce is one thing to do less, and ranks that share a core
+// do that in turns.
+constexpr std::size_t kEagerBytes = 16 << 10;        // of all ranks: rank 0 reduces them
+constexpr std::size_t kEagerBytesOnAHost = 1 << 10;  // of each, where it has a core
+
+std::size_t eager_limit(const Topology& topology) {
+  if (topology.size == 1) return 0;
+  const std::size_t most = kEagerBytes / static_cast<std::size_t>(topology.size);
+  const bool waits_little =
+      topology.local_size == topology.size && cores_per_rank(topology.local_size) >= 1;
+  return waits_little ? std::min(most, kEagerBytesOnAHost) : most;
+}
+
+NegotiationSettings settings_from(const Config& config, const Topology& topology) {
   NegotiationSettings settings;
   settings.fusion_threshold = config.fusion_threshold;
   settings.cache_capacity = config.cache_capacity;
@@ -21,7 +35,8 @@ NegotiationSettings settings_from(const Config& config, int size) {
   settings.stall_warning = config.stall_warning;
   settings.stall_limit = config.stall_limit;
   settings.deterministic = config.deterministic || config.disable_group_fusion;
-  if (size == 1) {  // no other rank's tensors could come later, or device be behind
+  settings.eager_bytes = eager_limit(topology);
+  if (topology.size == 1) {  // no other rank's tensors could come later, or device be behind
     settings.batching_gap = Duration::zero();
     settings.batches_in_flight = std::numeric_limits<int>::max();
   }
@@ -80,7 +95,7 @@ Coordinator::Coordinator(std::unique_ptr<ControlPlane> control,
     : spin_limits_(spin_limits(cores_per_rank(control->topology().local_size))),
       cores_(config.thread_affinity),
       checks_nan_(config.check_nan),
-      settings_(settings_from(config, control->topology().size)),
+      settings_(settings_from(config, control->topology())),
       autotune_(make_autotune(config, *control)),
       parts_(std::move(control), std::move(collectives), config, settings_,
              with(std::move(observers), autotune_), *this, spin_limits_.returns),
@@ -113,9 +128,9 @@ void Coordinator::run() noexcept {
   for (auto before = bell.rings(); !end_.over();) {
     const auto seen = bell.rings();
     const TimePoint now = Clock::now();
-    const bool moved = turn(now);
-    if (moved || seen != std::exchange(before, seen)) active = now;
-    if (moved || spin(seen, active)) continue;
+    const Turn did = turn(now);
+    if (did != Turn::kIdle || seen != std::exchange(before, seen)) active = now;
+    if (did == Turn::kMoved || spin(seen, active)) continue;
     set_deferred_wake(true);
     idle_.rest(seen, now, std::min(sleep_until(now), now + kHeartbeat));
   }
@@ -124,7 +139,7 @@ void Coordinator::run() noexcept {
 
 bool Coordinator::run_now() noexcept {
   while (!end_.over() && anything_left()) {
-    if (!turn(Clock::now())) return false;
+    if (turn(Clock::now()) == Turn::kIdle) return false;
   }
   if (end_.over()) control_.end();
   return true;
@@ -137,13 +152,13 @@ CallerRunLoop::Rest Coordinator::run_until(const Completion& awaited, TimePoint 
   for (auto before = bell.rings();;) {
     const auto seen = bell.rings();
     const TimePoint now = Clock::now();
-    const bool moved = turn(now);
+    const Turn did = turn(now);
     if (awaited.done() || now >= deadline || end_.over()) {
       set_deferred_wake(true);
-      return {seen, moved && anything_left() ? now : sleep_until(now)};
+      return {seen, did != Turn::kIdle && anything_left() ? now : sleep_until(now)};
     }
-    if (moved || seen != std::exchange(before, seen)) active = now;
-    if (moved || spin(seen, active)) continue;
+    if (did != Turn::kIdle || seen != std::exchange(before, seen)) active = now;
+    if (did == Turn::kMoved || spin(seen, active)) continue;
     bell.listen(Listener::kLoopOwner);
     bell.sleep(seen, std::min(deadline, sleep_until(now)), Listener::kLoopOwner);
     bell.ignore(Listener::kLoopOwner);
@@ -167,19 +182,20 @@ void Coordinator::change_settings(std::function<void(NegotiationSettings&)> chan
   });
 }
 
-// Serves everything once; true if something moved.
-bool Coordinator::turn(TimePoint now) noexcept {
-  bool moved = true;
-  stop_if_it_throws([&] { moved = work(now); });
-  return moved;
+// Serves everything once.
+Coordinator::Turn Coordinator::turn(TimePoint now) noexcept {
+  Turn did = Turn::kMoved;
+  stop_if_it_throws([&] { did = work(now); });
+  return did;
 }
 
-bool Coordinator::work(TimePoint now) {
+Coordinator::Turn Coordinator::work(TimePoint now) {
   control_.begin_turn();
   bool moved = effects_.apply();  // a stopped protocol takes no submissions
+  bool announced = false;
   if (end_.accepts()) {
     run_commands();
-    moved |= announce();
+    announced = announce();
   }
   send();
   moved |= receive();
@@ -190,7 +206,8 @@ bool Coordinator::work(TimePoint now) {
   moved |= advance_batches(now);
   moved |= advance_transfers(now);
   send();
-  return end_.check(now) || moved;
+  if (end_.check(now) || moved) return Turn::kMoved;
+  return announced ? Turn::kAnnounced : Turn::kIdle;
 }
 
 void Coordinator::run_commands() {
@@ -243,8 +260,12 @@ bool Coordinator::announce(const InFlightPtr& entry) {
     if (checks_nan_) {
       entry->submission.request.not_finite = describe_not_finite(entry->submission, entry->ticket);
     }
-    if (parts_.table.count() == 1) parts_.executor.show_early(*entry);
-    parts_.protocol.submit(entry->ticket, entry->submission.request);
+    Bytes values;
+    if (parts_.table.count() == 1) {
+      values = eager_values(entry->submission, parts_.protocol.settings().eager_bytes);
+      if (values.empty()) parts_.executor.show_early(*entry);
+    }
+    parts_.protocol.submit(entry->ticket, entry->submission.request, std::move(values));
     if (!runs_batches(entry->submission.request.kind)) return true;
     entry->announced = Clock::now();
     if (!parts_.observers.empty()) parts_.observers.submitted(info_of(*entry));
@@ -259,7 +280,7 @@ bool Coordinator::receive() {
   bool moved = false;
   for (;;) {
     try {
-      const auto message = parts_.control->poll();
+      auto message = parts_.control->poll();
       if (!message) return moved;
       moved = true;
       if (is_observation(message->bytes)) {
@@ -267,6 +288,7 @@ bool Coordinator::receive() {
       } else {
         parts_.protocol.receive(message->from, message->bytes);
       }
+      parts_.control->reuse(std::move(message->bytes));
     } catch (const LostRankError& lost) {
       end_.peer_lost(lost.rank(), lost.status());
       moved = true;

@@ -62,8 +62,11 @@ class Coordinator final : public CallerRunLoop {
   Rest run_until(const Completion& awaited, TimePoint deadline) noexcept override;
   template <typename Action>
   void stop_if_it_throws(Action action) noexcept;
-  bool turn(TimePoint now) noexcept;
-  bool work(TimePoint now);
+  // What a turn of the loop did. After one that only announced something there is nothing to do
+  // before a peer rings.
+  enum class Turn { kIdle, kAnnounced, kMoved };
+  Turn turn(TimePoint now) noexcept;
+  Turn work(TimePoint now);
   void run_commands();
   bool announce();
   bool announce(const InFlightPtr& entry);

@@ -15,6 +15,11 @@ bool others_may_run(const std::vector<std::unique_ptr<Collective>>& collectives)
   });
 }
 
+ReduceFunction host_reduction(const std::vector<std::unique_ptr<Collective>>& collectives) {
+  const auto host = std::ranges::find(collectives, DeviceKind::kCpu, &Collective::device);
+  return host == collectives.end() ? nullptr : (*host)->reduce_function();
+}
+
 }  // namespace
 
 RankParts::RankParts(std::unique_ptr<ControlPlane> control_plane,
@@ -30,7 +35,8 @@ RankParts::RankParts(std::unique_ptr<ControlPlane> control_plane,
       sets(topology.size),
       transfers(collectives, {config.stall_warning, config.stall_limit}, ownership),
       observers(std::move(all_observers), topology),
-      protocol(make_tree(topology.rank, control->host_of()), settings),
+      protocol(make_tree(topology.rank, control->host_of()), settings, 0,
+               host_reduction(collectives)),
       notifier(control->doorbell()),
       executor(collectives, topology.rank, table, observers, control->doorbell(),
                config.async_completion) {

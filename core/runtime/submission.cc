@@ -264,6 +264,18 @@ std::string describe_tensor(const Submission& submission, std::size_t part, std:
 
 }  // namespace
 
+Bytes eager_values(const Submission& submission, std::size_t most) {
+  Bytes values;
+  const std::size_t bytes = eager_bytes(submission.request);
+  if (bytes == 0 || bytes > most) return values;
+  values.reserve(bytes);
+  for (const Part& part : submission.parts) {
+    const auto* const data = static_cast<const std::byte*>(part.input.view.data);
+    values.insert(values.end(), data, data + part.input.view.bytes());
+  }
+  return values;
+}
+
 bool is_finite(const TensorView& view) {
   switch (view.dtype) {
     case DType::kF16:

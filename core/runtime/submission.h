@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/allocators.h"
+#include "core/base/bytes.h"
 #include "core/base/clock.h"
 #include "core/base/tensor_view.h"
 #include "core/negotiate/messages/request.h"
@@ -73,6 +74,9 @@ constexpr bool runs_batches(CollectiveKind kind) {
 // Rows of its first dimension that each rank of a set gets from a reducescatter: equal shares, the
 // remainder one each to the first ranks.
 std::vector<std::int64_t> scattered_rows(std::int64_t rows, int set_size);
+
+// What travels with its announcement, if that is `most` bytes at most: see EagerValues.
+Bytes eager_values(const Submission& submission, std::size_t most);
 
 // Throws InvalidArgumentError naming the tensor and the offending values when the submission does
 // not fit its request or the rank's place in the process set.

@@ -112,6 +112,7 @@ class HierCollective final : public Collective {
 
   DeviceKind device() const noexcept override { return local_->device(); }
   Buffer allocate(std::size_t bytes) override { return local_->allocate(bytes); }
+  ReduceFunction reduce_function() const override { return flat_->reduce_function(); }
   void after(const Fence& ready) override;
   std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                         const Reduction& reduction) override;

@@ -26,6 +26,7 @@ class HierControlPlane final : public ControlPlane {
     if (auto message = first.poll()) return message;
     return second.poll();
   }
+  void reuse(Bytes&& read) noexcept override { local_->reuse(std::move(read)); }
   Doorbell& doorbell() noexcept override { return local_->doorbell(); }
   std::optional<Duration> poll_interval() const override {
     return earlier(local_->poll_interval(), remote_->poll_interval());

@@ -15,6 +15,7 @@
 #include "ops/host/adasum.h"
 #include "ops/host/arguments.h"
 #include "ops/host/host_memory.h"
+#include "ops/host/reduce.h"
 #include "ops/host/transfers.h"
 
 namespace hvd::engine::host {
@@ -123,6 +124,12 @@ class SetCollective : public Collective {
                                         const Reduction& reduction) override {
     check_all_reduce(slices, reduction);
     return reduce_packed(slices, reduction);
+  }
+  ReduceFunction reduce_function() const final {
+    return [](DType dtype, const Reduction& reduction, std::span<const void* const> inputs,
+              std::int64_t numel, void* result) {
+      reduce(dtype, reduction.op, inputs, result, numel, reduction.prescale, reduction.postscale);
+    };
   }
   std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
                                             const Reduction& reduction) final {

@@ -154,6 +154,7 @@ std::optional<Message> ShmControlPlane::receive(Peer& peer) {
         Doorbell(peer.slot->bell).ring();
       }
       if (length == 0) return Message{peer.rank, {}};
+      peer.incoming = std::exchange(spare_, {});
       peer.incoming.resize(static_cast<std::size_t>(length));
       peer.received = 0;
     }

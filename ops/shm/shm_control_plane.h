@@ -30,6 +30,10 @@ class ShmControlPlane final : public ControlPlane {
   // Throws InternalError for a rank of another host. What is sent to a rank that is gone vanishes.
   void send(Rank to, std::span<const std::byte> message) override;
   std::optional<Message> poll() override;
+  void reuse(Bytes&& read) noexcept override {
+    spare_ = std::move(read);
+    spare_.clear();
+  }
   Doorbell& doorbell() noexcept override { return doorbell_; }
   DoorbellState& doorbell_state() noexcept { return slot_->bell; }
   std::optional<Duration> poll_interval() const override;
@@ -75,6 +79,7 @@ class ShmControlPlane final : public ControlPlane {
   std::deque<Peer> peers_;                  // a deque: peers do not move
   std::deque<Peer>::iterator next_;         // whose mailbox is looked at first
   std::optional<std::uint32_t> looked_at_;  // rings, before all mailboxes were found empty
+  Bytes spare_;                             // storage for what arrives next
   bool unsent_ = false;                     // some outbox is not empty
   bool owes_ring_ = false;                  // some Peer::rings_at is set
   Duration flush_limit_ = kFlushLimit;

@@ -55,8 +55,13 @@ DEFECTS = [
     Defect(
         "average-counts-joined", "core/runtime/batch.cc",
         "an average divides by the size of the set, also when ranks have joined",
-        "key.postscale / plan_.divisor, key.wire}",
-        "key.postscale / (PLANTED ? set_->size() : plan_.divisor), key.wire}"),
+        "reduction_of(plan_.key, plan_.divisor)",
+        "reduction_of(plan_.key, PLANTED ? set_->size() : plan_.divisor)"),
+    Defect(
+        "eager-values-of-before", "core/negotiate/readiness_tracker.cc",
+        "values that came with a slot are kept for its next round when their own was rejected",
+        "  count.eager.clear();",
+        "  if (!PLANTED) count.eager.clear();"),
     Defect(
         "wakes-first-of-batch", "core/runtime/executor.cc",
         "the end of a batch wakes who waits for its first tensor, and nobody else",

@@ -38,6 +38,7 @@ NegotiationSettings settings_of(std::size_t capacity, int in_flight, int warning
   settings.batches_in_flight = in_flight;
   settings.stall_warning = seconds(warning);
   settings.stall_limit = seconds(limit);
+  settings.eager_bytes = 64;
   return settings;
 }
 

@@ -46,11 +46,31 @@ std::string to_string(const Round& round) {
          std::to_string(round.epoch);
 }
 
+namespace {
+
+// What rank r brings to a round, in each byte: results tell whose values they are made of.
+std::uint8_t brought(Rank r, const Round& round) {
+  return static_cast<std::uint8_t>(std::hash<std::string>{}(to_string(round) + std::to_string(r)));
+}
+
+void add_bytes(DType dtype, const Reduction&, std::span<const void* const> inputs,
+               std::int64_t numel, void* result) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(numel) * size_of(dtype); ++i) {
+    std::uint8_t sum = 0;
+    for (const void* input : inputs) {
+      sum = static_cast<std::uint8_t>(sum + static_cast<const std::uint8_t*>(input)[i]);
+    }
+    static_cast<std::uint8_t*>(result)[i] = sum;
+  }
+}
+
+}  // namespace
+
 LockStepCluster::LockStepCluster(std::vector<Tree> trees, const NegotiationSettings& settings)
     : credit_(static_cast<std::size_t>(settings.batches_in_flight)) {
   for (Tree& tree : trees) {
     Node node;
-    node.protocol = std::make_unique<RankProtocol>(tree, settings);
+    node.protocol = std::make_unique<RankProtocol>(tree, settings, 0, &add_bytes);
     node.tree = std::move(tree);
     sets_[kWorldSet].push_back(node.tree.rank);
     nodes_.push_back(std::move(node));
@@ -87,7 +107,9 @@ void LockStepCluster::submit(Rank r, const Request& request, bool flush_now) {
   remember(r, "submit " + request.name);
   const Ticket ticket = new_ticket(r, request);
   node(r).last[request.name] = ticket;
-  rank(r).submit(ticket, request);
+  Bytes values(eager_bytes(request), std::byte{brought(r, node(r).submitted.back().id)});
+  const bool sends = node(r).sends_values && values.size() <= rank(r).settings().eager_bytes;
+  rank(r).submit(ticket, request, sends ? std::move(values) : Bytes{});
   if (flush_now) flush(r);
 }
 
@@ -289,6 +311,18 @@ void LockStepCluster::check_joined_or_not(Rank r, const RunBatch& batch) const {
   }
 }
 
+void LockStepCluster::check_result(const RunBatch& batch, const std::vector<Round>& rounds) const {
+  if (batch.result.empty()) return;
+  std::uint8_t sum = 0;
+  for (const Rank r : sets_.at(batch.key.set)) {
+    sum = static_cast<std::uint8_t>(sum + brought(r, rounds.at(0)));
+  }
+  const Bytes expected(eager_bytes(*batch.members.front().request), std::byte{sum});
+  if (rounds.size() != 1 || batch.result != expected) {
+    throw Violation(to_string(rounds.at(0)) + " has the result of something else");
+  }
+}
+
 void LockStepCluster::on(Rank r, RunBatch batch) {
   Node& n = node(r);
   check_joined_or_not(r, batch);
@@ -307,8 +341,10 @@ void LockStepCluster::on(Rank r, RunBatch batch) {
     mine.rounds.push_back(run_member(r, mine.batch, member));
     member.ticket = 0;
   }
+  check_result(mine.batch, mine.rounds);
   const auto [known, first] = batches_.try_emplace(mine.batch.number, mine);
   BatchRecord& theirs = known->second;
+  if (first && !mine.batch.result.empty()) ++reduced_by_root_;
   if (first) return;
   if (theirs.rounds.empty()) theirs.rounds = mine.rounds;
   const auto same_request = [](const BatchMember& a, const BatchMember& b) {
@@ -316,7 +352,7 @@ void LockStepCluster::on(Rank r, RunBatch batch) {
   };
   if ((!mine.rounds.empty() && theirs.rounds != mine.rounds) ||
       theirs.batch.bytes != mine.batch.bytes || theirs.batch.key != mine.batch.key ||
-      theirs.batch.divisor != mine.batch.divisor ||
+      theirs.batch.divisor != mine.batch.divisor || theirs.batch.result != mine.batch.result ||
       !std::equal(mine.batch.members.begin(), mine.batch.members.end(),
                   theirs.batch.members.begin(), theirs.batch.members.end(), same_request)) {
     throw Violation("batch " + std::to_string(theirs.batch.number) + " differs on rank " +

@@ -76,6 +76,8 @@ class LockStepCluster {
   // Its join has not ended.
   bool joins(Rank r, ProcessSetId set) const { return node(r).joins.contains(set); }
   void leave(Rank r);
+  // Whether the values of its small allreduces travel with its announcements; so they do at first.
+  void send_values(Rank r, bool send) { node(r).sends_values = send; }
   // The rank disappears: its messages that were not delivered yet are lost or kept, its neighbours
   // in the tree will see it.
   void kill(Rank r, bool lose_mail);
@@ -111,6 +113,8 @@ class LockStepCluster {
   const std::optional<Stopped>& stopped(Rank r) const { return node(r).stopped; }
   std::size_t messages_sent(Rank r) const { return node(r).sent; }
   std::size_t bytes_sent(Rank r) const { return node(r).sent_bytes; }
+  // Batches that rank 0 reduced.
+  std::size_t reduced_by_root() const { return reduced_by_root_; }
   int rounds(Rank r, const std::string& name) const;  // submissions of a name in this epoch
   bool left(Rank r) const { return node(r).left; }
   bool dead(Rank r) const { return node(r).dead; }
@@ -154,6 +158,7 @@ class LockStepCluster {
     bool dead = false;
     bool muted = false;
     bool endless = false;
+    bool sends_values = true;
   };
   Node& node(Rank r) { return nodes_[static_cast<std::size_t>(r)]; }
   const Node& node(Rank r) const { return nodes_[static_cast<std::size_t>(r)]; }
@@ -173,6 +178,7 @@ class LockStepCluster {
   Submitted& end(Rank r, Ticket ticket, Submitted::Outcome outcome);
   Round run_member(Rank r, const RunBatch& batch, const BatchMember& member);
   void check_joined_or_not(Rank r, const RunBatch& batch) const;
+  void check_result(const RunBatch& batch, const std::vector<Round>& rounds) const;
 
   std::vector<Node> nodes_;
   std::map<std::pair<Rank, Rank>, std::deque<Bytes>> links_;
@@ -182,6 +188,7 @@ class LockStepCluster {
   std::map<std::pair<ProcessSetId, int>, Rank> last_joined_;  // by set and epoch
   std::map<Round, Submitted::Outcome> outcomes_;
   TimePoint now_{};
+  std::size_t reduced_by_root_ = 0;
   std::size_t credit_;  // batches that may be unfinished
 };
 

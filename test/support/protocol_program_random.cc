@@ -176,6 +176,7 @@ NegotiationSettings random_settings(std::mt19937& random) {
   settings.stall_warning = std::chrono::milliseconds(pick<int>({12, 50}, random));
   settings.stall_limit = Duration::zero();
   settings.deterministic = once_in(4, random);
+  settings.eager_bytes = pick<std::size_t>({0, 8, 1 << 10}, random);
   return settings;
 }
 

@@ -37,6 +37,49 @@ void sums_and_averages(const RuntimePlace& at) {
   EXPECT_EQ(average->front(), sum_of_ranks(at));
 }
 
+// The same names, again and again: from the second time on what is small is reduced by rank 0.
+void reduces_alone_what_it_reduced_before(const RuntimePlace& at) {
+  for (int step = 0; step < 4; ++step) {
+    for (const std::size_t numel : {1, 7, 200, 5000}) {
+      const auto mine = static_cast<float>(at.rank + step);
+      const auto sum = shared<float>(Floats(numel, mine));
+      const auto average = shared<double>(std::vector<double>(numel, at.size * (at.rank + step)));
+      const auto high = shared<std::int64_t>(std::vector<std::int64_t>(numel, at.rank - step));
+      const std::string name = std::to_string(numel);
+      Submission scaled = allreduce("sum of " + name, sum, ReduceOp::kSum, at.device);
+      scaled.request.prescale = 2;
+      scaled.request.postscale = 0.5;
+      at.runtime.submit(std::move(scaled)).wait();
+      at.runtime.submit(allreduce("average of " + name, average, ReduceOp::kAverage, at.device))
+          .wait();
+      at.runtime.submit(allreduce("most of " + name, high, ReduceOp::kMax, at.device)).wait();
+      const float of_all = sum_of_ranks(at) + static_cast<float>(at.size * step);
+      EXPECT_EQ(*sum, Floats(numel, of_all));
+      EXPECT_EQ(*average, std::vector<double>(numel, of_all));
+      EXPECT_EQ(*high, std::vector<std::int64_t>(numel, at.size - 1 - step));
+    }
+  }
+}
+
+// A group, out of place, whose inputs stay as they are.
+void reduces_a_group_it_reduced_before(const RuntimePlace& at) {
+  for (int step = 0; step < 4; ++step) {
+    const auto one = shared<float>({static_cast<float>(at.rank), static_cast<float>(step)});
+    const auto other = shared<float>(Floats(3, static_cast<float>(at.rank + step)));
+    const auto reduced_one = shared<float>(Floats(2));
+    const auto reduced_other = shared<float>(Floats(3));
+    Submission group = grouped_allreduce<float>("group", {one, other}, ReduceOp::kSum, at.device);
+    group.parts[0].output = lease(reduced_one, at.device);
+    group.parts[1].output = lease(reduced_other, at.device);
+    at.runtime.submit(std::move(group)).wait();
+    const float sum = sum_of_ranks(at);
+    const auto steps = static_cast<float>(at.size * step);
+    EXPECT_EQ(*reduced_one, (Floats{sum, steps}));
+    EXPECT_EQ(*reduced_other, Floats(3, sum + steps));
+    EXPECT_EQ(*one, (Floats{static_cast<float>(at.rank), static_cast<float>(step)}));
+  }
+}
+
 void takes_extremes_and_products(const RuntimePlace& at) {
   const auto low = shared<std::int64_t>({at.rank, -at.rank});
   const auto high = shared<std::int64_t>({at.rank, -at.rank});
@@ -202,6 +245,8 @@ void keeps_memory_alive(const RuntimePlace& at) {
 
 void add_runtime_collective_cases(RuntimeCases& cases) {
   cases.push_back({"SumsAndAveragesInPlace", sums_and_averages});
+  cases.push_back({"ReducesAloneWhatItReducedBefore", reduces_alone_what_it_reduced_before});
+  cases.push_back({"ReducesAGroupItReducedBefore", reduces_a_group_it_reduced_before});
   cases.push_back({"TakesMinimumMaximumAndProduct", takes_extremes_and_products});
   cases.push_back({"BroadcastsFromEveryRoot", broadcasts_from_every_root});
   cases.push_back({"GathersRowsThatDifferByRank", gathers_rows_that_differ});

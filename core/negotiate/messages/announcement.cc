@@ -1,6 +1,8 @@
 #include "core/negotiate/messages/announcement.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "core/negotiate/messages/message.h"
 
@@ -17,6 +19,13 @@ template <typename Io>
 void serialize(Io& io, Fields<Io, Leaving>& leaving) {
   serialize_rank(io, leaving.rank);
   io.number(leaving.submissions);
+}
+
+template <typename Io>
+void serialize(Io& io, Fields<Io, EagerValues>& eager) {
+  io.number(eager.slot);
+  serialize_rank(io, eager.rank);
+  io.bytes(eager.values);
 }
 
 template <typename Io>
@@ -59,6 +68,23 @@ void serialize(Io& io, Fields<Io, Variants>& variants) {
   }
 }
 
+// In the order in which they travel.
+auto lists_of(auto& a) {
+  return std::tie(a.slots, a.eager, a.names, a.leaving, a.joined, a.finished, a.absences,
+                  a.rank_statuses);
+}
+
+std::uint8_t present_lists(const Announcement& announcement) {
+  unsigned present = 0;
+  unsigned bit = 1;
+  const auto look = [&](const auto& list) {
+    if (!list.empty()) present |= bit;
+    bit <<= 1;
+  };
+  std::apply([&](const auto&... list) { (look(list), ...); }, lists_of(announcement));
+  return static_cast<std::uint8_t>(present);
+}
+
 }  // namespace
 
 void merge(Variants& into, const Variant& variant) {
@@ -78,13 +104,7 @@ void merge(Variants& into, const Variant& variant) {
 }
 
 void Announcement::clear() {
-  slots.clear();
-  names.clear();
-  leaving.clear();
-  joined.clear();
-  finished.clear();
-  absences.clear();
-  rank_statuses.clear();
+  std::apply([](auto&... list) { (list.clear(), ...); }, lists_of(*this));
 }
 
 template <typename Io>
@@ -94,18 +114,34 @@ void serialize(Io& io, Fields<Io, Joining>& joining) {
   io.flag(joining.joins_average);
 }
 
-// The numbers are those of bytes that each item takes at least.
+// Most announcements have one list: a bit for each says which are there. The numbers are those of
+// bytes that each item takes at least.
 template <typename Io>
 void serialize(Io& io, Fields<Io, Announcement>& announcement) {
-  const auto each = [&io](auto& item) { serialize(io, item); };
   io.number(announcement.applied);
-  io.numbers(announcement.slots);
-  io.list(announcement.names, 1, each);
-  io.list(announcement.leaving, 12, each);
-  io.list(announcement.joined, 9, each);
-  io.numbers(announcement.finished);
-  io.list(announcement.absences, 20, each);
-  io.list(announcement.rank_statuses, 52, each);
+  std::uint8_t present = 0;
+  if constexpr (!Io::kReads) present = present_lists(announcement);
+  io.number(present);
+  const auto next_is_present = [&present] {
+    return (std::exchange(present, present >> 1) & 1) != 0;
+  };
+  const auto numbers = [&](auto& items) {
+    if (next_is_present()) return io.numbers(items);
+    if constexpr (Io::kReads) items.clear();
+  };
+  const auto list = [&](auto& items, std::size_t bytes_each) {
+    const auto each = [&io](auto& item) { serialize(io, item); };
+    if (next_is_present()) return io.list(items, bytes_each, each);
+    if constexpr (Io::kReads) items.clear();
+  };
+  numbers(announcement.slots);
+  list(announcement.eager, 12);
+  list(announcement.names, 1);
+  list(announcement.leaving, 12);
+  list(announcement.joined, 9);
+  numbers(announcement.finished);
+  list(announcement.absences, 20);
+  list(announcement.rank_statuses, 52);
   if constexpr (Io::kReads) io.expect_end();
 }
 

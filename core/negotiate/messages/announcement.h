@@ -31,6 +31,16 @@ inline constexpr std::size_t kMaxVariants = 2;
 
 void merge(Variants& into, const Variant& variant);
 
+// What a rank brings to a small allreduce. It travels with the announcement of the slot, so that
+// rank 0 can reduce it and send the result with its decision (what MPI calls an eager message).
+struct EagerValues {
+  SlotNumber slot = 0;
+  Rank rank = 0;
+  Bytes values;  // of its tensors, one after the other
+
+  friend bool operator==(const EagerValues&, const EagerValues&) = default;
+};
+
 // A name that has been incomplete below the sender for a while.
 struct MissingRanks {
   ProcessSetId set = kWorldSet;
@@ -76,9 +86,10 @@ struct RankStatus {
 // Message up the tree: what became ready at the sender and on all ranks below it.
 struct Announcement {
   std::uint64_t applied = 0;  // number of the last decision the sender had applied
-  std::vector<SlotNumber>
-      slots;                    // announced by every rank at and below the sender, as the slot says
-  std::vector<Variants> names;  // in full; each entry is about one name
+  // Announced by every rank at and below the sender, as the slot says.
+  std::vector<SlotNumber> slots;
+  std::vector<EagerValues> eager;  // of some of `slots`, from some of the ranks
+  std::vector<Variants> names;     // in full; each entry is about one name
   std::vector<Leaving> leaving;
   std::vector<Joining> joined;
   std::vector<std::uint64_t> finished;  // batches, told by the lowest rank of their set

@@ -231,6 +231,16 @@ ArenaNumber arena_of(const Request& request) {
   return in_place ? request.place.arena : 0;
 }
 
+std::size_t eager_bytes(const Request& request) {
+  if (request.kind != CollectiveKind::kAllreduce || request.device != DeviceKind::kCpu ||
+      request.wire != WireFormat::kNone || request.op == ReduceOp::kAdasum || request.flagged) {
+    return 0;
+  }
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < request.shapes.size(); ++i) bytes += request.bytes_of(i);
+  return bytes;
+}
+
 std::string describe_difference(const Request& a, Rank rank_a, const Request& b, Rank rank_b) {
   const Difference say(rank_a, rank_b);
   if (a.name != b.name) return say("name", a.name, b.name);

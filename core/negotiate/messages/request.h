@@ -89,6 +89,10 @@ void merge(Request& into, const Request& other);
 // The arena in which a request with this place is reduced; 0 = it is packed, wherever it lies.
 ArenaNumber arena_of(const Request& request);
 
+// Bytes of an allreduce that rank 0 may reduce, from what comes with the announcements; 0 = it has
+// to be reduced otherwise.
+std::size_t eager_bytes(const Request& request);
+
 // Of a kRemoveSet.
 inline ProcessSetId removed_set(const Request& request) {
   return static_cast<ProcessSetId>(request.numbers.front());

@@ -25,9 +25,10 @@ Decision full_decision() {
   NegotiationSettings settings;
   settings.fusion_threshold = 99;
   settings.deterministic = true;
+  settings.eager_bytes = 77;
   decision.steps = {ChangeSettings{settings},
                     DefineSlot{4, shared(gradient("w")), true},
-                    RunSlots{0, 1},
+                    RunSlots{0, 1, Bytes(3, std::byte{7})},
                     RejectName{3, "v", {StatusCode::kMismatch, "no"}},
                     EvictSlot{2},
                     RunSlots{1, 2},
@@ -47,6 +48,8 @@ TEST(Decision, SurvivesTheWireIntoUsedStorage) {
   EXPECT_EQ(std::get<ChangeSettings>(back.steps[0]).settings.fusion_threshold, 99u);
   EXPECT_EQ(*std::get<DefineSlot>(back.steps[1]).request, gradient("w"));
   EXPECT_TRUE(std::get<DefineSlot>(back.steps[1]).once);
+  EXPECT_EQ(std::get<ChangeSettings>(back.steps[0]).settings.eager_bytes, 77u);
+  EXPECT_EQ(std::get<RunSlots>(back.steps[2]).result, Bytes(3, std::byte{7}));
   EXPECT_EQ(std::get<RejectName>(back.steps[3]).set, 3u);
   EXPECT_EQ(std::get<RejectName>(back.steps[3]).why, Status(StatusCode::kMismatch, "no"));
   const auto run = back.slots_of(std::get<RunSlots>(back.steps[5]));

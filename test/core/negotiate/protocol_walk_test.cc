@@ -54,6 +54,7 @@ class Walk {
       std::discrete_distribution<std::size_t> choose(weights.begin(), weights.end());
       const std::size_t choice = choose(random_);
       if (choice < submissions.size()) {
+        cluster_.send_values(submissions[choice].rank, random_() % 8 != 0);
         submit(program_, submissions[choice], cluster_, random_() % 2 == 0);
       } else if (choice < submissions.size() + events.size()) {
         cluster_.perform(events[choice - submissions.size()]);
@@ -156,12 +157,15 @@ TEST_P(RandomWalks, EndInOneStateEverywhere) {
                                    end_as_the_oracle_says, die_and_be_named,
                                    end_as_the_oracle_says, die_in_pairs};
   const int count = repetitions(kSchedules);
+  std::size_t reduced_by_root = 0;
   for (int seed = GetParam() * count; seed < (GetParam() + 1) * count; ++seed) {
     SCOPED_TRACE(seed);
     Walk walk(static_cast<std::uint32_t>(seed));
     kEndings[static_cast<std::size_t>(seed) % kEndings.size()](walk);
     if (testing::Test::HasFailure()) return;
+    reduced_by_root += walk.cluster().reduced_by_root();
   }
+  EXPECT_GT(reduced_by_root, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tenths, RandomWalks, testing::Range(0, 10));

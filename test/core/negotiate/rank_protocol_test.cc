@@ -18,6 +18,22 @@ using test::Submitted;
 using test::trees_of;
 using testing::HasSubstr;
 
+Bytes message_of(MessageKind kind, const auto& body, std::uint32_t epoch) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  serialize(out, MessageHeader{kind, epoch});
+  serialize(out, body);
+  return bytes;
+}
+
+Bytes message_of(const Decision& decision, std::uint32_t epoch = 0) {
+  return message_of(MessageKind::kDecision, decision, epoch);
+}
+
+Bytes message_of(const Announcement& announcement) {
+  return message_of(MessageKind::kAnnouncement, announcement, 0);
+}
+
 class RankProtocolTest : public testing::Test {
  protected:
   void submit_everywhere(LockStepCluster& cluster, const Request& request) {
@@ -49,6 +65,82 @@ TEST_F(RankProtocolTest, AKnownNameCostsOneSmallIntegerEachWay) {
   EXPECT_EQ(cluster.batches().size(), 2u);
   EXPECT_LT(cluster.bytes_sent(1) - up, 50u);
   EXPECT_LT(cluster.bytes_sent(0) - down, 50u);
+}
+
+TEST_F(RankProtocolTest, WhatAllSendAlongIsReducedByRankZero) {
+  LockStepCluster cluster(trees_of({0, 0, 0, 1}), {.eager_bytes = 16});
+  const auto run = [&](const Request& request) {
+    const std::size_t before = cluster.reduced_by_root();
+    submit_everywhere(cluster, request);
+    cluster.settle(random_);
+    return cluster.reduced_by_root() - before;
+  };
+  EXPECT_EQ(run(gradient("w")), 0u);  // announced in full
+  EXPECT_EQ(run(gradient("w")), 1u);
+  cluster.send_values(3, false);
+  EXPECT_EQ(run(gradient("w")), 0u);
+  cluster.send_values(3, true);
+  EXPECT_EQ(run(gradient("w")), 1u);
+  run(gradient("too large", 5));
+  EXPECT_EQ(run(gradient("too large", 5)), 0u);
+}
+
+TEST_F(RankProtocolTest, WhatIsReducedByRankZeroIsNotFused) {
+  LockStepCluster cluster(trees_of({0, 0}), {.eager_bytes = 16});
+  for (int i = 0; i < 2; ++i) {
+    for (const char* name : {"v", "w"}) {
+      for (Rank r = 0; r < 2; ++r) cluster.submit(r, gradient(name), false);
+    }
+    for (Rank r = 0; r < 2; ++r) cluster.flush(r);
+    cluster.settle(random_);
+  }
+  EXPECT_EQ(cluster.batches().size(), 2u);
+  EXPECT_EQ(cluster.reduced_by_root(), 0u);
+}
+
+TEST_F(RankProtocolTest, ValuesOfARejectedRoundAreForgotten) {
+  LockStepCluster cluster(trees_of({0, 0, 0, 2}), {.eager_bytes = 16});
+  submit_everywhere(cluster, gradient("w"));
+  cluster.settle(random_);
+  for (Rank r = 0; r < 3; ++r) cluster.submit(r, gradient("w"));
+  cluster.submit(3, gradient("w", 3));
+  cluster.settle(random_);
+  for (Rank r = 0; r < 4; ++r) {
+    EXPECT_EQ(cluster.submitted(r).at(1).outcome, Submitted::Outcome::kRejected);
+  }
+  cluster.send_values(1, false);
+  submit_everywhere(cluster, gradient("w"));
+  cluster.settle(random_);
+  EXPECT_EQ(cluster.reduced_by_root(), 0u);
+  cluster.send_values(1, true);
+  submit_everywhere(cluster, gradient("w"));  // the cluster checks the result
+  cluster.settle(random_);
+  EXPECT_EQ(cluster.reduced_by_root(), 1u);
+}
+
+TEST_F(RankProtocolTest, ValuesThatDoNotFitTheirSlotAreRefused) {
+  RankProtocol root(trees_of({0, 0, 1})[0], {.eager_bytes = 16});
+  Announcement in_full;
+  in_full.names = {{{gradient("w"), 1, 2}}};
+  root.submit(1, gradient("w"));
+  root.receive(1, message_of(in_full));
+  root.next_message();
+  Announcement good;
+  good.applied = 1;
+  good.slots = {0};
+  good.eager = {{0, 1, Bytes(16)}, {0, 2, Bytes(16)}};
+  const auto refused = [&](auto change) {
+    Announcement announcement = good;
+    change(announcement);
+    EXPECT_THROW(root.receive(1, message_of(announcement)), PeerLostError);
+  };
+  refused([](Announcement& a) { a.eager[1].values.pop_back(); });
+  refused([](Announcement& a) { a.eager[1].values.clear(); });
+  refused([](Announcement& a) { a.eager[1].rank = 0; });
+  refused([](Announcement& a) { a.eager[1].rank = 1; });
+  refused([](Announcement& a) { a.eager[1].slot = 1; });
+  refused([](Announcement& a) { a.slots.clear(); });
+  root.receive(1, message_of(good));
 }
 
 TEST_F(RankProtocolTest, AMismatchIsRejectedEverywhereAndTheJobGoesOn) {
@@ -98,14 +190,6 @@ TEST_F(RankProtocolTest, AFailureStopsEveryRankWithItsReason) {
     EXPECT_FALSE(cluster.stopped(r)->orderly);
     EXPECT_TRUE(cluster.rank(r).finished_leaving());
   }
-}
-
-Bytes message_of(const Decision& decision, std::uint32_t epoch = 0) {
-  Bytes bytes;
-  ByteWriter out(bytes);
-  serialize(out, MessageHeader{MessageKind::kDecision, epoch});
-  serialize(out, decision);
-  return bytes;
 }
 
 TEST_F(RankProtocolTest, AFailureReachesThoseBelowARankThatDoesNotAnswer) {
@@ -257,6 +341,10 @@ TEST_F(RankProtocolTest, ADecisionThatDoesNotFitThrowsAndChangesNothing) {
                PeerLostError);
   EXPECT_THROW(rank.receive(0, altered([](Decision& d) {
                               d.steps[0] = DefineSlot{4000000, shared(gradient("w")), false};
+                            })),
+               PeerLostError);
+  EXPECT_THROW(rank.receive(0, altered([](Decision& d) {
+                              d.steps[1] = RunSlots{0, 1, Bytes(15)};
                             })),
                PeerLostError);
   EXPECT_THROW(rank.receive(1, message_of(good)), PeerLostError);

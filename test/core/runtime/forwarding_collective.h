@@ -29,6 +29,7 @@ class ForwardingCollective : public Collective {
                                         const Reduction& reduction) override {
     return inner_->all_reduce(slices, reduction);
   }
+  ReduceFunction reduce_function() const override { return inner_->reduce_function(); }
   std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
                                             const Reduction& reduction) override {
     return inner_->reduce_scatter(slices, reduction);

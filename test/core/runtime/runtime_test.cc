@@ -69,6 +69,44 @@ TEST(Runtime, OneRanksLateSubmissionIsWaitedFor) {
   EXPECT_EQ(*early, (Floats{3}));
 }
 
+class CountingCollective final : public test::ForwardingCollective {
+ public:
+  CountingCollective(std::unique_ptr<Collective> inner, std::atomic<int>& calls)
+      : ForwardingCollective(std::move(inner)), calls_(calls) {}
+  std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
+                                        const Reduction& reduction) override {
+    ++calls_;
+    return ForwardingCollective::all_reduce(slices, reduction);
+  }
+
+ private:
+  std::atomic<int>& calls_;
+};
+
+// Rank 0 reduces them, from what came with the announcements.
+TEST(Runtime, SmallAllreducesOfKnownNamesNeedNoOperation) {
+  std::atomic<int> calls = 0;
+  SimRanks ranks(3, {}, {}, [&](Rank, std::unique_ptr<Collective> inner) {
+    return std::unique_ptr<Collective>(
+        std::make_unique<CountingCollective>(std::move(inner), calls));
+  });
+  const auto reduce = [&](std::size_t numel) {
+    calls = 0;
+    std::vector<Handle> handles;
+    for (Rank r = 0; r < 3; ++r) {
+      handles.push_back(
+          ranks[r].submit(allreduce("x" + std::to_string(numel), shared<float>(Floats(numel, 1)))));
+    }
+    for (const Handle& handle : handles) handle.wait();
+    return calls.load();
+  };
+  EXPECT_EQ(reduce(4), 3);
+  EXPECT_EQ(reduce(4), 0);
+  EXPECT_EQ(reduce(4), 0);
+  EXPECT_EQ(reduce(10000), 3);
+  EXPECT_EQ(reduce(10000), 3);
+}
+
 // Says that it has to be called again although nothing runs, until it was called often.
 class LingeringCollective final : public test::ForwardingCollective {
  public:

@@ -29,6 +29,7 @@ Announcement full_announcement() {
   Announcement announcement;
   announcement.applied = 41;
   announcement.slots = {7, 0, 1000};
+  announcement.eager = {{7, 2, Bytes(9, std::byte{5})}, {0, 1, {}}};
   announcement.names = {{{gradient("a"), 1, 2}}, {{gradient("b"), 1, 1}, {gradient("b", 9), 2, 1}}};
   announcement.leaving = {{3, 32}};
   announcement.absences = {{4, "late", std::chrono::seconds(15), {2, 5}}};
@@ -45,6 +46,7 @@ TEST(Announcement, SurvivesTheWireIntoUsedStorage) {
   Announcement back;
   back.slots = {9, 9, 9, 9, 9};
   back.leaving = {{1, 0}, {2, 7}};
+  back.eager = {{1, 1, Bytes(3)}};
   ByteReader in(bytes);
   serialize(in, back);
   EXPECT_EQ(back, full_announcement());

@@ -91,6 +91,7 @@ class MessageQueue {
     copy.bytes.assign(message.begin(), message.end());
     messages_.push(std::move(copy));
   }
+  bool empty() const { return messages_.empty(); }
   std::optional<OutgoingMessage> next() { return messages_.pop(); }
   // Keeps its storage.
   void reuse(OutgoingMessage&& sent) { spares_.keep(std::move(sent.bytes)); }

@@ -169,9 +169,7 @@ void RankProtocol::apply() {
 }
 
 std::optional<OutgoingMessage> RankProtocol::next_message() {
-  auto message = messages_.next();
-  if (message) return message;
-  flush();
+  if (messages_.empty()) flush();
   return messages_.next();
 }
 

@@ -40,7 +40,7 @@ void sums_and_averages(const RuntimePlace& at) {
 // The same names, again and again: from the second time on what is small is reduced by rank 0.
 void reduces_alone_what_it_reduced_before(const RuntimePlace& at) {
   for (int step = 0; step < 4; ++step) {
-    for (const std::size_t numel : {1, 7, 200, 5000}) {
+    for (const std::size_t numel : {1u, 7u, 200u, 5000u}) {
       const auto mine = static_cast<float>(at.rank + step);
       const auto sum = shared<float>(Floats(numel, mine));
       const auto average = shared<double>(std::vector<double>(numel, at.size * (at.rank + step)));

@@ -96,7 +96,7 @@ struct Announcement {
   std::vector<MissingRanks> absences;
   std::vector<RankStatus> rank_statuses;
 
-  bool empty() const {
+  bool empty() const {  // `eager` is of slots
     return slots.empty() && names.empty() && leaving.empty() && joined.empty() &&
            finished.empty() && absences.empty() && rank_statuses.empty();
   }

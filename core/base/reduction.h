@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "core/base/dtype.h"
@@ -56,11 +55,6 @@ struct Reduction {
   double postscale = 1.0;
   WireFormat wire = WireFormat::kNone;  // all-reduce only
 };
-
-// Reduces `numel` elements of each input, all in host memory, in the order of `inputs`.
-using ReduceFunction = void (*)(DType dtype, const Reduction& reduction,
-                                std::span<const void* const> inputs, std::int64_t numel,
-                                void* result);
 
 // Throws InvalidArgumentError, naming the op or format and the dtype, when `reduction` has no
 // meaning for elements of `dtype`:

@@ -8,7 +8,7 @@
 
 namespace hvd::engine {
 
-void Announcer::submit(Ticket ticket, const Request& request, Bytes&& values) {
+bool Announcer::submit(Ticket ticket, const Request& request, Bytes&& values) {
   const std::string fault = fault_here(request);
   if (!fault.empty()) {
     throw InvalidArgumentError(std::string(name_of(request.kind)) + " \"" + request.name +
@@ -16,7 +16,8 @@ void Announcer::submit(Ticket ticket, const Request& request, Bytes&& values) {
   }
   if (request.kind == CollectiveKind::kJoin) {
     submissions_.join(request, ticket);
-    return announce_joins();
+    announce_joins();
+    return false;
   }
   const auto slot = log_.cache.find_next(request.name);
   if ((slot && submissions_.has(*slot)) || submissions_.find(request.name) != nullptr) {
@@ -27,14 +28,16 @@ void Announcer::submit(Ticket ticket, const Request& request, Bytes&& values) {
                                describe_set(log_.cache.request(*slot).set) + ", not to " +
                                describe_set(request.set));
   }
-  if (slot && submissions_.stands_for(*slot, log_.cache.request(*slot), request)) {
-    submissions_.add(*slot, request, ticket);
-    if (!values.empty()) readiness_.add({*slot, tree_.rank, std::move(values)}, log_.applied);
-    readiness_.add(*slot, ReadinessTracker::kSelf, log_.applied, outbox_);
-  } else {
+  if (!slot || !submissions_.stands_for(*slot, log_.cache.request(*slot), request)) {
     submissions_.add(request, ticket);
     announce(request);
+    return false;
   }
+  submissions_.add(*slot, request, ticket);
+  const bool eager = !values.empty();
+  if (eager) readiness_.add({*slot, tree_.rank, std::move(values)}, log_.applied);
+  readiness_.add(*slot, ReadinessTracker::kSelf, log_.applied, outbox_);
+  return eager;
 }
 
 // Why this rank may not submit this now; empty when it may.
@@ -107,16 +110,11 @@ void Announcer::check(const Joining& joining, ReadinessTracker::Reporter from) c
   }
 }
 
-// A rank's values come once in a round, and have the length that the slot says.
 void Announcer::check_eager(const Announcement& announcement,
                             ReadinessTracker::Reporter from) const {
   const std::vector<Rank>& below = tree_.below[from - 1];
-  const EagerValues* before = nullptr;
   for (const EagerValues& eager : announcement.eager) {
-    const bool ascends =
-        before == nullptr || before->slot != eager.slot || before->rank < eager.rank;
-    before = &eager;
-    if (!ascends || !std::binary_search(below.begin(), below.end(), eager.rank) ||
+    if (!std::binary_search(below.begin(), below.end(), eager.rank) ||
         std::ranges::find(announcement.slots, eager.slot) == announcement.slots.end()) {
       ByteReader::malformed("values that nobody announced");
     }

@@ -33,7 +33,7 @@ class Announcer {
       : tree_(tree), log_(log), readiness_(tree, log.cache, log.sets) {}
 
   // As RankProtocol has it, while this rank may submit.
-  void submit(Ticket ticket, const Request& request, Bytes&& values);
+  bool submit(Ticket ticket, const Request& request, Bytes&& values);
   // In full.
   void announce(const Request& request);
   void announce_joins();

@@ -19,7 +19,7 @@ void check(const NegotiationSettings& settings) {
 }  // namespace
 
 RankProtocol::RankProtocol(Tree tree, const NegotiationSettings& settings, std::uint32_t epoch,
-                           ReduceFunction reduce)
+                           ReduceHere reduce)
     : tree_(std::move(tree)),
       messages_(epoch),
       log_(settings, tree_.size),
@@ -33,12 +33,12 @@ RankProtocol::RankProtocol(Tree tree, const NegotiationSettings& settings, std::
                                std::to_string(tree_.rank));
   }
   check(settings);
-  if (root()) sequencer_.emplace(settings, log_.cache, log_.sets, reduce);
+  if (root()) sequencer_.emplace(settings, log_.cache, log_.sets, std::move(reduce));
 }
 
-void RankProtocol::submit(Ticket ticket, const Request& request, Bytes values) {
+bool RankProtocol::submit(Ticket ticket, const Request& request, Bytes values) {
   stopping_.check_submission(request.name);
-  announcer_.submit(ticket, request, std::move(values));
+  return announcer_.submit(ticket, request, std::move(values));
 }
 
 void RankProtocol::finished(std::uint64_t batch) {

@@ -28,7 +28,7 @@ class RankProtocol final {
   // `epoch` tells Runtimes of one process lifetime apart: messages of another epoch are dropped.
   // `reduce`: as the Sequencer has it.
   RankProtocol(Tree tree, const NegotiationSettings& settings, std::uint32_t epoch = 0,
-               ReduceFunction reduce = nullptr);
+               ReduceHere reduce = nullptr);
   RankProtocol(const RankProtocol&) = delete;
   RankProtocol& operator=(const RankProtocol&) = delete;
 
@@ -37,8 +37,8 @@ class RankProtocol final {
   // Throws InvalidArgumentError when request.name is pending on this rank, its set is unknown or
   // does not have this rank or its root, or this rank has joined; and the reason once this rank has
   // left or the job has stopped. kJoin is announced once nothing else of its set is pending here.
-  // `values`: see EagerValues; none, or eager_bytes() of them.
-  void submit(Ticket ticket, const Request& request, Bytes values = {});
+  // `values`: see EagerValues; none, or eager_bytes() of them. True if they travel.
+  bool submit(Ticket ticket, const Request& request, Bytes values = {});
   // A batch is finished on this rank (credit goes back to rank 0).
   void finished(std::uint64_t batch);
   // The answer to ProbeRanks: where this rank's program is ("train.py:12"); empty = it cannot say.

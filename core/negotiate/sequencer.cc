@@ -39,11 +39,11 @@ std::string teardown_of(const Leaving& leaving) {
 }  // namespace
 
 Sequencer::Sequencer(const NegotiationSettings& settings, const ResponseCache& cache,
-                     const ProcessSets& sets, ReduceFunction reduce)
+                     const ProcessSets& sets, ReduceHere reduce)
     : settings_(settings),
       cache_(cache),
       sets_(sets),
-      reduce_(reduce),
+      reduce_(std::move(reduce)),
       slots_(settings.cache_capacity) {}
 
 void Sequencer::take(Announcement& complete) {
@@ -69,13 +69,12 @@ Bytes Sequencer::reduce_eager(SlotNumber slot, std::span<const EagerValues> all)
     inputs_.push_back(each.values.data());
     bytes = each.values.size();
   }
-  if (reduce_ == nullptr || sets_.joined(key.set) > 0 ||
-      inputs_.size() != sets_.ranks(key.set).size()) {
-    return {};
-  }
+  const std::vector<Rank>& ranks = sets_.ranks(key.set);
+  if (reduce_ == nullptr || sets_.joined(key.set) > 0 || inputs_.size() != ranks.size()) return {};
   Bytes result(bytes);
-  reduce_(key.dtype, reduction_of(key, sets_.divisor(key.set)), inputs_,
-          static_cast<std::int64_t>(bytes / size_of(key.dtype)), result.data());
+  const auto numel = static_cast<std::int64_t>(bytes / size_of(key.dtype));
+  const Reduction reduction = reduction_of(key, sets_.divisor(key.set));
+  if (!reduce_(ranks, inputs_, key.dtype, numel, reduction, result.data())) result.clear();
   return result;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -22,13 +23,18 @@ struct RunningBatch {
   std::shared_ptr<const Request> first;  // one of its tensors, for reports
 };
 
+// Collective::reduce_here() of host memory.
+using ReduceHere =
+    std::function<bool(std::span<const Rank> ranks, std::span<const void* const> inputs,
+                       DType dtype, std::int64_t numel, const Reduction& reduction, void* result)>;
+
 // Rank 0: turns what all ranks announced into steps of the log.
 class Sequencer {
  public:
   // `cache` and `sets` are rank 0's own: what it has applied. `reduce` reduces eager values;
   // without it the ranks run all batches.
   Sequencer(const NegotiationSettings& settings, const ResponseCache& cache,
-            const ProcessSets& sets, ReduceFunction reduce = nullptr);
+            const ProcessSets& sets, ReduceHere reduce = nullptr);
 
   // Takes the slots and names that every expected rank announced, the joins and the credit.
   void take(Announcement& complete);
@@ -77,7 +83,7 @@ class Sequencer {
   NegotiationSettings settings_;
   const ResponseCache& cache_;
   const ProcessSets& sets_;
-  const ReduceFunction reduce_;
+  const ReduceHere reduce_;
   SlotAllocator slots_;
   std::vector<Ready> ready_;
   std::vector<RejectName> rejects_;

@@ -140,9 +140,14 @@ class Collective {
   // wire format blocks do not reach beyond a slice, and all ranks get the same bits.
   virtual std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                                 const Reduction& reduction) = 0;
-  // Does on this rank what all_reduce() does among ranks that pass what is in `inputs`; null:
-  // cannot.
-  virtual ReduceFunction reduce_function() const { return nullptr; }
+  // Reduces on this rank, at once, what is here of `ranks` (ascending): `numel` elements of host
+  // memory each. The result has the bits that an all_reduce() among them has; false if this backend
+  // cannot tell them.
+  virtual bool reduce_here(std::span<const Rank> /*ranks*/, std::span<const void* const> /*inputs*/,
+                           DType, std::int64_t /*numel*/, const Reduction&,
+                           void* /*result*/) const {
+    return false;
+  }
   // What this rank will bring to an all_reduce of just these slices, which probably is the next
   // operation: the others may read it once they have started that, though this rank has not. A
   // hint, which changes no result: if another operation comes first it is as if it had not been.

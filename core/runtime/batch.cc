@@ -1,8 +1,8 @@
 #include "core/runtime/batch.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -204,9 +204,9 @@ Reduction Batch::reduction() const {
 void Batch::take_result() {
   std::span<const std::byte> left = plan_.result;
   for (const Part& part : members_.front()->submission.parts) {
-    const std::size_t bytes = part.output.view.bytes();
-    std::memcpy(part.output.view.data, left.data(), bytes);
-    left = left.subspan(bytes);
+    const auto mine = left.first(part.output.view.bytes());
+    std::copy(mine.begin(), mine.end(), static_cast<std::byte*>(part.output.view.data));
+    left = left.subspan(mine.size());
   }
 }
 

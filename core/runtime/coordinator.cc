@@ -18,9 +18,10 @@ namespace {
 // do that in turns.
 constexpr std::size_t kEagerBytes = 16 << 10;        // of all ranks: rank 0 reduces them
 constexpr std::size_t kEagerBytesOnAHost = 1 << 10;  // of each, where it has a core
+constexpr int kEagerRanks = 64;                      // more are slow through one rank
 
 std::size_t eager_limit(const Topology& topology) {
-  if (topology.size == 1) return 0;
+  if (topology.size == 1 || topology.size > kEagerRanks) return 0;
   const std::size_t most = kEagerBytes / static_cast<std::size_t>(topology.size);
   const bool waits_little =
       topology.local_size == topology.size && cores_per_rank(topology.local_size) >= 1;
@@ -260,12 +261,11 @@ bool Coordinator::announce(const InFlightPtr& entry) {
     if (checks_nan_) {
       entry->submission.request.not_finite = describe_not_finite(entry->submission, entry->ticket);
     }
-    Bytes values;
-    if (parts_.table.count() == 1) {
-      values = eager_values(entry->submission, parts_.protocol.settings().eager_bytes);
-      if (values.empty()) parts_.executor.show_early(*entry);
-    }
-    parts_.protocol.submit(entry->ticket, entry->submission.request, std::move(values));
+    const bool alone = parts_.table.count() == 1;
+    const std::size_t most = alone ? parts_.protocol.settings().eager_bytes : 0;
+    const bool eager = parts_.protocol.submit(entry->ticket, entry->submission.request,
+                                              eager_values(entry->submission, most));
+    if (alone && !eager) parts_.executor.show_early(*entry);
     if (!runs_batches(entry->submission.request.kind)) return true;
     entry->announced = Clock::now();
     if (!parts_.observers.empty()) parts_.observers.submitted(info_of(*entry));

@@ -15,9 +15,10 @@ bool others_may_run(const std::vector<std::unique_ptr<Collective>>& collectives)
   });
 }
 
-ReduceFunction host_reduction(const std::vector<std::unique_ptr<Collective>>& collectives) {
+ReduceHere host_reduction(const std::vector<std::unique_ptr<Collective>>& collectives) {
   const auto host = std::ranges::find(collectives, DeviceKind::kCpu, &Collective::device);
-  return host == collectives.end() ? nullptr : (*host)->reduce_function();
+  if (host == collectives.end()) return nullptr;
+  return [port = host->get()](auto&&... arguments) { return port->reduce_here(arguments...); };
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/bytes.h"
 #include "core/base/status.h"
 #include "ops/host/arguments.h"
 
@@ -184,10 +185,9 @@ void HierCollective::after(const Fence& ready) {
 }
 
 // The same on all ranks.
-bool HierCollective::by_host(std::span<const Slice> slices, const Reduction& reduction) const {
-  if (!options_.all_reduce || slices.empty()) return false;
+bool HierCollective::by_host(DType dtype, const Reduction& reduction) const {
+  if (!options_.all_reduce) return false;
   if (reduction.op == ReduceOp::kAdasum || reduction.wire != WireFormat::kNone) return false;
-  const DType dtype = slices.front().input.dtype;
   if (!rounds(reduction.op, dtype)) return true;
   return reduction.op == ReduceOp::kSum && !options_.rank_order && dtype != DType::kF16 &&
          dtype != DType::kBF16;
@@ -196,8 +196,39 @@ bool HierCollective::by_host(std::span<const Slice> slices, const Reduction& red
 std::unique_ptr<Operation> HierCollective::all_reduce(std::span<const Slice> slices,
                                                       const Reduction& reduction) {
   host::check_all_reduce(slices, reduction);
-  if (!by_host(slices, reduction)) return flat_->all_reduce(slices, reduction);
+  if (slices.empty() || !by_host(slices.front().input.dtype, reduction)) {
+    return flat_->all_reduce(slices, reduction);
+  }
   return layout_.even() ? reduce_in_parts(slices, reduction) : reduce_by_leaders(slices, reduction);
+}
+
+// By host even where all are on one, or each is on its own: that changes no bit.
+bool HierCollective::reduce_here(std::span<const Rank> ranks, std::span<const void* const> inputs,
+                                 DType dtype, std::int64_t numel, const Reduction& reduction,
+                                 void* result) const {
+  if (!by_host(dtype, reduction) || !rounds(reduction.op, dtype)) {
+    return flat_->reduce_here(ranks, inputs, dtype, numel, reduction, result);
+  }
+  std::vector<int> host_of;
+  for (const Rank rank : ranks) host_of.push_back(host_of_[static_cast<std::size_t>(rank)]);
+  const HierLayout layout = make_hier_layout(0, host_of);
+  // Else the hosts come in another order for each part.
+  if (layout.hosts.size() > 2 && layout.even() && !layout.in_blocks()) return false;
+  const std::size_t bytes = static_cast<std::size_t>(numel) * size_of(dtype);
+  std::vector<Bytes> sums;
+  std::vector<const void*> of_hosts;
+  for (const std::vector<Rank>& host : layout.hosts) {
+    std::vector<const void*> here;
+    for (const Rank place : host) here.push_back(inputs[static_cast<std::size_t>(place)]);
+    of_hosts.push_back(sums.emplace_back(bytes).data());
+    if (!flat_->reduce_here(ranks, here, dtype, numel,
+                            {.op = reduction.op, .prescale = reduction.prescale},
+                            sums.back().data())) {
+      return false;
+    }
+  }
+  return flat_->reduce_here(ranks, of_hosts, dtype, numel,
+                            {.op = reduction.op, .postscale = reduction.postscale}, result);
 }
 
 std::unique_ptr<Operation> HierCollective::reduce_in_parts(std::span<const Slice> slices,

@@ -112,7 +112,8 @@ class HierCollective final : public Collective {
 
   DeviceKind device() const noexcept override { return local_->device(); }
   Buffer allocate(std::size_t bytes) override { return local_->allocate(bytes); }
-  ReduceFunction reduce_function() const override { return flat_->reduce_function(); }
+  bool reduce_here(std::span<const Rank> ranks, std::span<const void* const> inputs, DType dtype,
+                   std::int64_t numel, const Reduction& reduction, void* result) const override;
   void after(const Fence& ready) override;
   std::unique_ptr<Operation> all_reduce(std::span<const Slice> slices,
                                         const Reduction& reduction) override;
@@ -148,7 +149,7 @@ class HierCollective final : public Collective {
   HierCollective(std::unique_ptr<Collective> flat, std::unique_ptr<Collective> local, Rank rank,
                  std::vector<int> host_of, HierLayout layout, const HierOptions& options);
 
-  bool by_host(std::span<const Slice> slices, const Reduction& reduction) const;
+  bool by_host(DType dtype, const Reduction& reduction) const;
   std::unique_ptr<Operation> reduce_in_parts(std::span<const Slice> slices,
                                              const Reduction& reduction);
   std::unique_ptr<Operation> reduce_by_leaders(std::span<const Slice> slices,

@@ -125,11 +125,11 @@ class SetCollective : public Collective {
     check_all_reduce(slices, reduction);
     return reduce_packed(slices, reduction);
   }
-  ReduceFunction reduce_function() const final {
-    return [](DType dtype, const Reduction& reduction, std::span<const void* const> inputs,
-              std::int64_t numel, void* result) {
-      reduce(dtype, reduction.op, inputs, result, numel, reduction.prescale, reduction.postscale);
-    };
+  bool reduce_here(std::span<const Rank> /*ranks*/, std::span<const void* const> inputs,
+                   DType dtype, std::int64_t numel, const Reduction& reduction,
+                   void* result) const final {
+    reduce(dtype, reduction.op, inputs, result, numel, reduction.prescale, reduction.postscale);
+    return true;
   }
   std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
                                             const Reduction& reduction) final {

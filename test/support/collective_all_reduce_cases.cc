@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "test/support/collective_cases.h"
 #include "test/support/reduce_ops.h"
@@ -130,6 +131,28 @@ void reduces_many_odd_slices(Collective& collective, Rank rank, int size) {
   }
 }
 
+void reduces_here_to_the_same_bits(Collective& collective, Rank rank, int size) {
+  constexpr std::int64_t kNumel = 301;
+  std::vector<Rank> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  for (const DType dtype : kAllDTypes) {
+    if (!is_floating(dtype) && !is_complex(dtype)) continue;
+    const std::vector<TypedArray> all = wild_numbers_of_all(dtype, size, kNumel);
+    std::vector<const void*> inputs;
+    for (const TypedArray& each : all) inputs.push_back(each.data());
+    for (const Reduction& reduction :
+         {Reduction{}, Reduction{.op = ReduceOp::kSum, .prescale = 0.7, .postscale = 1.0 / 3},
+          Reduction{.op = ReduceOp::kProduct, .prescale = 0.7}}) {
+      Batch batch;
+      batch.add(all[static_cast<std::size_t>(rank)]);
+      run_all_reduce(collective, batch, reduction);
+      TypedArray here(dtype, kNumel);
+      if (!collective.reduce_here(ranks, inputs, dtype, kNumel, reduction, here.data())) continue;
+      EXPECT_EQ(here, batch.output(0)) << name_of(reduction.op) << " of " << name_of(dtype);
+    }
+  }
+}
+
 void reduces_nothing(Collective& collective, Rank, int) {
   run_all_reduce(collective, Batch());
   Batch empty;
@@ -161,6 +184,7 @@ void add_all_reduce_cases(std::vector<CollectiveCase>& cases) {
   cases.push_back({"AllReduceScalesEachFactorOfAProduct", scales_each_factor_of_a_product});
   cases.push_back({"AllReduceAveragesByPostscale", averages_by_postscale});
   cases.push_back({"AllReduceOfManyOddSlices", reduces_many_odd_slices});
+  cases.push_back({"AllReduceHereHasTheSameBits", reduces_here_to_the_same_bits});
   cases.push_back({"AllReduceOfNothing", reduces_nothing});
   cases.push_back({"AllReduceOfSeveralMebibytes", reduces_several_mebibytes});
 }

@@ -53,8 +53,8 @@ std::uint8_t brought(Rank r, const Round& round) {
   return static_cast<std::uint8_t>(std::hash<std::string>{}(to_string(round) + std::to_string(r)));
 }
 
-void add_bytes(DType dtype, const Reduction&, std::span<const void* const> inputs,
-               std::int64_t numel, void* result) {
+bool add_bytes(std::span<const Rank>, std::span<const void* const> inputs, DType dtype,
+               std::int64_t numel, const Reduction&, void* result) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(numel) * size_of(dtype); ++i) {
     std::uint8_t sum = 0;
     for (const void* input : inputs) {
@@ -62,6 +62,7 @@ void add_bytes(DType dtype, const Reduction&, std::span<const void* const> input
     }
     static_cast<std::uint8_t*>(result)[i] = sum;
   }
+  return true;
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ enum class MessageKind : std::uint8_t {
   kProbe = 6,           // up the tree: do you still run? Down: yes
 };
 
-inline constexpr std::uint8_t kMessageVersion = 5;
+inline constexpr std::uint8_t kMessageVersion = 6;
 
 struct MessageHeader {
   MessageKind kind = MessageKind::kAnnouncement;

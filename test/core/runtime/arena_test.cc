@@ -67,6 +67,10 @@ class ArenaTest : public testing::Test {
   Places places_;
 };
 
+// Elements that do not travel with their announcement, and bytes that hold them.
+constexpr std::int64_t kNotSmall = 5000;
+constexpr std::size_t kRoom = std::size_t{32} << 10;
+
 Lease filled(Arena& arena, std::int64_t numel, float value) {
   Lease lease = arena.take(numel, DType::kF32);
   std::fill_n(static_cast<float*>(lease.view.data), numel, value);
@@ -108,10 +112,10 @@ TEST_F(ArenaTest, HandsOutAlignedPiecesInOrder) {
 TEST_F(ArenaTest, WhatLiesAtOnePlaceIsReducedThere) {
   SimRanks ranks = ranks_of(3);
   run_ranks(3, [&](Rank rank) {
-    const auto arena = ranks[rank].make_arena("gradients", 4096).wait();
+    const auto arena = ranks[rank].make_arena("gradients", kRoom).wait();
     EXPECT_TRUE(arena->shared());
     filled(*arena, 16, 0);
-    const Lease mine = filled(*arena, 5, static_cast<float>(rank + 1));
+    const Lease mine = filled(*arena, kNotSmall, static_cast<float>(rank + 1));
     for (const float expected : {6.0f, 18.0f, 54.0f}) {
       ranks[rank].submit(allreduce("w", mine)).wait();
       EXPECT_EQ(first_of(mine), expected);
@@ -139,9 +143,9 @@ TEST_F(ArenaTest, AGroupOfNeighboursIsReducedAsOne) {
 TEST_F(ArenaTest, RanksElsewhereMakeAllPackAndTheResultIsTheSame) {
   SimRanks ranks = ranks_of(2);
   run_ranks(2, [&](Rank rank) {
-    const auto arena = ranks[rank].make_arena("gradients", 4096).wait();
+    const auto arena = ranks[rank].make_arena("gradients", kRoom).wait();
     if (rank == 1) filled(*arena, 16, 0);
-    const Lease mine = filled(*arena, 5, static_cast<float>(rank + 1));
+    const Lease mine = filled(*arena, kNotSmall, static_cast<float>(rank + 1));
     for (const float expected : {3.0f, 6.0f, 12.0f}) {
       ranks[rank].submit(allreduce("w", mine)).wait();
       EXPECT_EQ(first_of(mine), expected);

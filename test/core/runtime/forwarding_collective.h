@@ -29,7 +29,10 @@ class ForwardingCollective : public Collective {
                                         const Reduction& reduction) override {
     return inner_->all_reduce(slices, reduction);
   }
-  ReduceFunction reduce_function() const override { return inner_->reduce_function(); }
+  bool reduce_here(std::span<const Rank> ranks, std::span<const void* const> inputs, DType dtype,
+                   std::int64_t numel, const Reduction& reduction, void* result) const override {
+    return inner_->reduce_here(ranks, inputs, dtype, numel, reduction, result);
+  }
   std::unique_ptr<Operation> reduce_scatter(std::span<const ScatterSlice> slices,
                                             const Reduction& reduction) override {
     return inner_->reduce_scatter(slices, reduction);

@@ -46,6 +46,20 @@ NegotiationSettings settings() {
   return settings;
 }
 
+// Reads all of what came. Not everything can be reduced here.
+bool sum_here(std::span<const Rank> ranks, std::span<const void* const> inputs, DType dtype,
+              std::int64_t numel, const Reduction& reduction, void* result) {
+  expect(inputs.size() == ranks.size() && numel > 0);
+  const std::size_t bytes = static_cast<std::size_t>(numel) * size_of(dtype);
+  auto* const sum = static_cast<unsigned char*>(result);
+  for (const void* input : inputs) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      sum[i] = static_cast<unsigned char>(sum[i] + static_cast<const unsigned char*>(input)[i]);
+    }
+  }
+  return reduction.op == ReduceOp::kSum;
+}
+
 }  // namespace
 
 Bytes begin_session(Rank rank) {
@@ -78,13 +92,17 @@ std::optional<SessionEvent> next_event(std::span<const std::byte>& session) {
   return event;
 }
 
-SessionRank::SessionRank(Rank rank) : protocol_(make_tree(rank, kHosts), settings()) {}
+SessionRank::SessionRank(Rank rank) : protocol_(make_tree(rank, kHosts), settings(), 0, sum_here) {}
 
 void SessionRank::perform(const SessionEvent& event) {
   Request join;
   switch (event.kind) {
-    case EventKind::kSubmit:
-      return protocol_.submit(++tickets_, request_of(event.choice));
+    case EventKind::kSubmit: {
+      const Request request = request_of(event.choice);
+      const std::size_t values = event.choice % 7 == 0 ? 0 : eager_bytes(request);
+      protocol_.submit(++tickets_, request, Bytes(values, std::byte{event.choice}));
+      return;
+    }
     case EventKind::kReceive:
       return protocol_.receive(event.choice % 4, event.message);
     case EventKind::kTick:
@@ -100,7 +118,8 @@ void SessionRank::perform(const SessionEvent& event) {
       join.kind = CollectiveKind::kJoin;
       join.set = event.choice % 2;
       join.joins_average = event.choice >= 128;
-      return protocol_.submit(++tickets_, join);
+      protocol_.submit(++tickets_, join);
+      return;
     case EventKind::kRankStatus:
       if (look_) protocol_.status_reported("train.py:12");
       look_ = false;
@@ -122,6 +141,8 @@ std::vector<OutgoingMessage> SessionRank::outcome() {
     expect(!stopped_);
     if (const auto* batch = std::get_if<RunBatch>(&*effect)) {
       expect(!batch->members.empty() && batch->divisor > 0);
+      expect(batch->result.empty() ||
+             batch->result.size() == eager_bytes(*batch->members.front().request));
       for (const BatchMember& member : batch->members) {
         expect(member.request != nullptr && member.ticket <= tickets_);
         FusionKey key = fusion_key(*member.request);

@@ -212,8 +212,8 @@ void Sequencer::run_group(const FusedGroup& group, Decision& decision) {
     decision.slots.push_back(slot);
     ready.done = true;
   }
-  decision.steps.emplace_back(std::move(run));
   for (const SlotNumber slot : decision.slots_of(run)) slots_.ran(slot);
+  decision.steps.emplace_back(std::move(run));
   for (const SlotNumber slot : once_) slots_.free(slot);
 }
 

@@ -13,19 +13,19 @@
 namespace hvd::engine {
 namespace {
 
-// Of the values that travel with the announcements of one allreduce. On a host each rank reduces
-// for itself what all show; but to announce is one thing to do less, and ranks that share a core
-// do that in turns.
-constexpr std::size_t kEagerBytes = 16 << 10;        // of all ranks: rank 0 reduces them
-constexpr std::size_t kEagerBytesOnAHost = 1 << 10;  // of each, where it has a core
-constexpr int kEagerRanks = 64;                      // more are slow through one rank
+// Limits of the values that travel with announcements. Rank 0 copies and reduces all of them, so
+// that larger ones are slower than an operation. Where all ranks are on one host with a core each,
+// they reduce at the same time instead, and are faster from 1 KiB on.
+constexpr std::size_t kEagerBytes = 16 << 10;        // of all ranks
+constexpr std::size_t kEagerBytesOnAHost = 1 << 10;  // of each rank
+constexpr int kEagerRanks = 64;                      // at most
 
 std::size_t eager_limit(const Topology& topology) {
   if (topology.size == 1 || topology.size > kEagerRanks) return 0;
   const std::size_t most = kEagerBytes / static_cast<std::size_t>(topology.size);
-  const bool waits_little =
+  const bool at_once =
       topology.local_size == topology.size && cores_per_rank(topology.local_size) >= 1;
-  return waits_little ? std::min(most, kEagerBytesOnAHost) : most;
+  return at_once ? std::min(most, kEagerBytesOnAHost) : most;
 }
 
 NegotiationSettings settings_from(const Config& config, const Topology& topology) {

@@ -12,12 +12,7 @@
 namespace hvd::engine::host {
 namespace {
 
-class Convert : public testing::TestWithParam<Isa> {
- protected:
-  void SetUp() override {
-    if (GetParam() > best_isa()) GTEST_SKIP() << "this CPU has no AVX2 and F16C";
-  }
-};
+class Convert : public testing::TestWithParam<Isa> {};
 
 std::uint32_t bits_of(float value) {
   return std::bit_cast<std::uint32_t>(value);
@@ -94,10 +89,15 @@ TEST_P(Convert, TouchesExactlyTheElementsItWasGiven) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, Convert, testing::Values(Isa::kBaseline, Isa::kV3),
-                         [](const auto& given) {
-                           return std::string(given.param == Isa::kBaseline ? "Baseline" : "Avx2");
-                         });
+// Those with code of their own that this processor runs.
+std::vector<Isa> isas_here() {
+  if (best_isa() == Isa::kBaseline) return {Isa::kBaseline};
+  return {Isa::kBaseline, Isa::kV3};
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, Convert, testing::ValuesIn(isas_here()), [](const auto& given) {
+  return std::string(given.param == Isa::kBaseline ? "Baseline" : "Avx2");
+});
 
 }  // namespace
 }  // namespace hvd::engine::host

@@ -14,7 +14,8 @@ namespace hvd::engine::host {
 //
 // All-reduce: Rabenseifner's reduce-scatter and all-gather (Thakur, Rabenseifner, Gropp 2005), with
 // a direct exchange of ranges in place of recursive halving: each element is reduced by one rank,
-// in rank order, and is therefore bitwise equal everywhere.
+// in rank order, and is therefore bitwise equal everywhere. Two ranks exchange all they have, and
+// so do more where that is little: each reduces it in the same order.
 class MessageCollective final
     : public SetCollective<MessageCollective, MessageSet, MessageAllReduce, MessageReduceScatter,
                            MessageBroadcast, MessageExchange> {

@@ -48,7 +48,7 @@ class Messages {
 
 struct MessageLimits {
   // All-reduces of up to this many bytes over all ranks go whole to all of them, which saves a
-  // step; larger ones are scattered, reduced and gathered.
+  // step; larger ones of more than two ranks are scattered, reduced and gathered.
   std::size_t small_bytes = std::size_t{32} << 10;
   // Larger operations move piece by piece. Bounds the scratch memory, and lets one piece be reduced
   // while others move.

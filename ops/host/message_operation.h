@@ -176,7 +176,7 @@ class MessageAllReduce final : public MessageOperation {
   class ScatteredPiece;
 
   std::unique_ptr<ReduceBatch> batch_;
-  bool small_;
+  bool whole_;  // all goes to all ranks
   std::size_t piece_bytes_;
   std::size_t started_ = 0;  // bytes of the pieces before the next one
 };

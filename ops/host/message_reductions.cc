@@ -58,13 +58,16 @@ class MessageAllReduce::WholePiece final : public Piece {
   void exchange() {
     const std::size_t bytes = last_ - first_;
     const std::byte* const mine = packed();
-    std::byte* const received = scratch(bytes * size());
+    std::byte* received = scratch(bytes * (size() - 1));
     for (std::size_t r = 0; r < size(); ++r) {
-      std::byte* const place = received + r * bytes;
-      inputs_.push_back(r == rank() ? mine : place);
-      if (r == rank()) continue;
-      receive(r, place, bytes, kScatter);
+      if (r == rank()) {
+        inputs_.push_back(mine);
+        continue;
+      }
+      inputs_.push_back(received);
+      receive(r, received, bytes, kScatter);
       send(r, mine, bytes, kScatter);
+      received += bytes;
     }
   }
 
@@ -131,16 +134,18 @@ MessageAllReduce::MessageAllReduce(std::shared_ptr<MessageSet> set, std::vector<
     : MessageOperation(std::move(set), std::move(ready)),
       batch_(ReduceBatch::make(slices, reduction)) {
   stats_.packed_bytes = batch_->bytes();
+  const bool small = batch_->bytes() * size() <= limits().small_bytes;
+  // Between two ranks as many bytes travel either way, and none waits for what the other reduces.
   // Who encodes a sum again has to keep what that loses: one rank for each element.
-  small_ = reduction.wire == WireFormat::kNone && batch_->bytes() * size() <= limits().small_bytes;
-  piece_bytes_ = small_ ? batch_->bytes() : limits().piece_bytes;
+  whole_ = reduction.wire == WireFormat::kNone && (small || size() == 2);
+  piece_bytes_ = small ? batch_->bytes() : limits().piece_bytes;
 }
 
 std::unique_ptr<MessagePiece> MessageAllReduce::next_piece(std::size_t /*row*/) {
   const std::size_t first = started_;
   if (first == batch_->bytes()) return nullptr;
   started_ = batch_->boundary(first + piece_bytes_);
-  if (small_) return std::make_unique<WholePiece>(*this, first, started_);
+  if (whole_) return std::make_unique<WholePiece>(*this, first, started_);
   return std::make_unique<ScatteredPiece>(*this, first, started_);
 }
 

@@ -117,6 +117,30 @@ TEST(MessageCollective, DoesNotFinishWhatAnotherRankGaveUp) {
   }
 }
 
+TEST(MessageCollective, NeitherOfTwoRanksWaitsForWhatTheOtherReduces) {
+  constexpr std::size_t kNumel = 100'000;
+  MessageNetwork network(2, {}, 1'000, 1);
+  host::MessageCollective zero(network.link(0));
+  host::MessageCollective one(network.link(1));
+  std::vector<std::int32_t> mine(kNumel, 1);
+  std::vector<std::int32_t> others(kNumel, 2);
+  const auto start = [](host::MessageCollective& rank, std::vector<std::int32_t>& values) {
+    const TensorView view{values.data(), static_cast<std::int64_t>(values.size()), DType::kI32, {}};
+    const Slice slice{view, view};
+    auto operation = rank.all_reduce({&slice, 1}, {});
+    EXPECT_FALSE(operation->advance());
+    return operation;
+  };
+  const auto here = start(zero, mine);
+  const auto there = start(one, others);
+  while (network.step()) {
+  }
+  EXPECT_TRUE(here->advance());
+  EXPECT_EQ(mine, std::vector<std::int32_t>(kNumel, 3));
+  EXPECT_TRUE(there->advance());
+  EXPECT_EQ(others, mine);
+}
+
 // One operation of a set, the same on all of its ranks, or a transfer between two of them.
 struct Plan {
   enum Kind { kAllReduce, kReduceScatter, kBroadcast, kAllGather, kAllToAll, kAdasum, kTransfer };

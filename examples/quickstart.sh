@@ -4,7 +4,7 @@
 #   bash examples/quickstart.sh
 #
 # Works on a fresh Debian 12 as root or with sudo: it installs what is missing, and says so. The
-# first time takes about 3 minutes on two cores, most of it for compiling; later ones less than one.
+# first time takes 3 to 8 minutes on two cores, most of it for compiling; later ones less than one.
 # Ends with an error unless both reach a test accuracy of 0.97 with equal parameters on both ranks.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -65,7 +65,7 @@ install_packages "${build_packages[@]}" ccache
 make_environment build/venv test/locks/venv.txt examples/requirements.txt
 
 # Wheels have kernels for every processor; these are for this one alone.
-say "2 of 5: building the library, hvdrun and the Python package (the first time 2 minutes)"
+say "2 of 5: building the library, hvdrun and the Python package (the first time 2 to 6 minutes)"
 pip_verbosity=--verbose cmake_options=-DHVD_ISA=native \
   compile build/quickstart-package.log install_package build/venv
 export PATH="$PWD/build/venv/bin:$PATH"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds and runs every test; ends with one line such as "512 passed, 0 failed".
 #
-#   bash test/run.sh          what finds most faults, for every change: 6 minutes on 2 cores, the
-#                             first time 15
-#   bash test/run.sh --full   everything, before an issue is called resolved: half an hour, the first
-#                             time 50 minutes
+#   bash test/run.sh          what finds most faults, for every change: 6 to 15 minutes on 2 cores,
+#                             the first time 15 to 35
+#   bash test/run.sh --full   everything, before an issue is called resolved: half an hour to an
+#                             hour, the first time longer
 #   bash test/run.sh --long   with the repetition counts, soaks and fuzzing that take longer, and
 #                             the Python tests with the newest and the oldest packages allowed
 #

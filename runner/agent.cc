@@ -55,9 +55,8 @@ AgentWords read_words(std::span<const std::string> arguments, const Environment&
     return words;
   }
   throw InvalidArgumentError(
-      "hvdrun agent: expected [NUMBER] --driver HOST:PORT --key-file FILE, as hvdrun --launcher "
-      "none "
-      "prints it");
+      "hvdrun agent: expected [NUMBER] --driver HOST:PORT --key-file FILE, as hvdrun "
+      "--launcher none prints it");
 }
 
 // The first line of standard input. What follows is left for the program of rank 0 to read.

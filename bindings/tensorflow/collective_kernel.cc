@@ -44,6 +44,7 @@ struct Execution {
 
 // TF_DataType of each DType.
 constexpr std::array<int, kDTypeCount> kTypes = {4, 3, 9, 19, 14, 1, 2, 6, 17, 5, 10, 8, 18};
+constexpr int kString = 7;  // of TF_DataType, too
 
 int dtype_of(int type) {
   const auto* const found = std::ranges::find(kTypes, type);
@@ -196,8 +197,9 @@ struct Tensors {
     tensors.push_back({tf().TensorData(tensor), tf().TensorByteSize(tensor), shape.data(),
                        shape.size(), dtype_of(type), tensor, drop});
     if (dtype_of(type) < 0) {
+      const std::string name = type == kString ? "tf.string" : "number " + std::to_string(type);
       error = {StatusCode::kInvalidArgument,
-               "ranks cannot communicate TensorFlow's data type " + std::to_string(type)};
+               "ranks cannot communicate tensors of TensorFlow's data type " + name};
     }
   }
 

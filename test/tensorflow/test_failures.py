@@ -61,7 +61,7 @@ def test_a_mistake_of_one_rank_is_an_error_there(on_ranks):
 
     (nothing, first), (texts, second) = on_ranks(mistake)
     assert (nothing, first, second) == ([], 2, 2)
-    for text, word in zip(texts, ("data type", "7", "splits", "one axis", "whole number",
+    for text, word in zip(texts, ("tf.string", "7", "splits", "one axis", "whole number",
                                   "mean", "zip"), strict=True):
         assert word in text
 

@@ -154,3 +154,35 @@ def test_a_loaded_model_is_distributed_where_its_loss_was_not_scaled(cluster, tm
     one, other = on_ranks(cluster, scaled_later, str(tmp_path))
     for mine, theirs in zip(one, other):
         numpy.testing.assert_array_equal(mine, theirs)
+
+
+def starting_apart(rank, size, is_built, broadcasts):
+    """The warnings of a training whose ranks make models of other values."""
+    import warnings
+
+    import numpy
+
+    import horovod_cpp.keras as hvd
+    from horovod_cpp.keras.version import keras
+
+    hvd.init()
+    keras.utils.set_random_seed(rank)
+    first = [keras.Input((3,))] if is_built else []
+    model = keras.Sequential([*first, keras.layers.Dense(2, name="only")])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), "mse")
+    callbacks = [hvd.callbacks.BroadcastGlobalVariablesCallback(0)] if broadcasts else []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(numpy.ones((8, 3), "float32"), numpy.ones((8, 2), "float32"), batch_size=4, epochs=2,
+                  verbose=0, callbacks=callbacks)
+    return [str(each.message) for each in caught if "parameters differ" in str(each.message)]
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_a_forgotten_broadcast_is_one_warning_on_the_first_rank(cluster, is_built):
+    (text,), others = on_ranks(cluster, starting_apart, is_built, broadcasts=False)
+    assert others == []
+    assert ("DistributedOptimizer: parameters differ between rank 0 and rank 1 at the first step: "
+            "'0.only/kernel'. Each rank" in text), text  # the bias is 0 on both
+    assert "BroadcastGlobalVariablesCallback" in text and "HVD_CHECK_PARAMETERS=0" in text
+    assert on_ranks(cluster, starting_apart, is_built, broadcasts=True) == [[], []]

@@ -38,8 +38,12 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
         self._done = False
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if not self._done and self._built_everywhere():
+        if self._done:
+            return
+        if self._built_everywhere():
             self._broadcast()
+        elif wrapping := getattr(self.model.optimizer, "_hvd", None):
+            wrapping.broadcast_follows = True
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if not self._done:

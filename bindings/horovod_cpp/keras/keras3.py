@@ -31,6 +31,7 @@ class Wrapping:
         self.local: dict[int, Any] = {}  # variables by id()
         self.added: set[int] = set()  # variables that have had gradients, by id()
         self.scale_local = scale_local
+        self.broadcast_follows = False  # a callback's, after the first step
         self.reduction: Any = None
         if self.passes > 1:
             optimizer.gradient_accumulation_steps = self.passes
@@ -54,7 +55,8 @@ class Wrapping:
         self.build(variables)
         shared = [place for place, variable in enumerate(variables) if id(variable) not in self.local]
         reduced = self.reduction.reduce([gradients[place] for place in shared],
-                                        [variables[place] for place in shared])
+                                        [variables[place] for place in shared],
+                                        self.broadcast_follows)
         ranks = self.options["process_set"]
         is_scaled = self.scale_local and ranks.included()
         result = [self._times(gradient, 1 / ranks.size()) if is_scaled else gradient

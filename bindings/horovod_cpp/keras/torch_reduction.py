@@ -25,7 +25,9 @@ class Reduction:
         if not overlap:
             self._reducer.hold()  # and never release()
 
-    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Sequence[Any]:
+    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], broadcast_follows: bool
+               ) -> Sequence[Any]:
+        """``broadcast_follows`` never: fit() has built the model before its first batch."""
         if not self._reducer.active:
             return gradients
         for gradient, variable in zip(gradients, variables):

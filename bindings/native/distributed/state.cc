@@ -5,6 +5,7 @@
 #include "bindings/native/distributed/distributed.h"
 #include "core/base/status.h"
 #include "horovod_cpp/distributed/collectives/broadcast.h"
+#include "horovod_cpp/distributed/collectives/world.h"
 #include "horovod_cpp/distributed/gradients/setup_agreement.h"
 #include "horovod_cpp/distributed/session/rank_zero_section.h"
 
@@ -69,6 +70,21 @@ Takes no step. Missing state is created, surplus state is dropped; the root's st
       Arg("optimizer", "also one that is written in Python, or a DistributedOptimizer."),
       kRootRank = 0, process_set_arg(m), ArgText{"process_set: the ranks that take part."},
       Raises{"MismatchError: the parameter groups differ from the root's; raised on every rank."});
+  m.def(
+      "_compare_values",
+      [](const std::string& owner, const StateLike& state, const PythonProcessSet& set) {
+        const ProcessSet ranks = set.registered();
+        if (!ranks.world()->options().check_parameters) return;
+        std::vector<std::string> names;
+        std::vector<Tensor> values;
+        for (auto& [name, value] : named_tensors_from(state)) {
+          names.push_back(name);
+          values.push_back(value);
+        }
+        without_gil([&] { SetupAgreement(owner, ranks).compare_values(names, values); });
+      },
+      py::arg("owner"), py::arg("state"), process_set_arg(m),
+      "Collective. The first rank warns if values differ, unless HVD_CHECK_PARAMETERS is 0.");
   m.def(
       "_broadcast_bytes",
       [](const py::bytes& bytes, Given<int> root_rank, const std::string& name,

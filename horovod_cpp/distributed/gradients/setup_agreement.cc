@@ -192,7 +192,11 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
       differ(setup.terms[i].what, setup.terms[i].here,
              "Make the same model and optimizer on every rank");
     }
-    if (all.least.back() != all.most.back()) compare_values(gradients);
+    if (all.least.back() != all.most.back()) {
+      std::vector<std::string> names;
+      for (const GradientParameter& each : gradients.parameters()) names.push_back(each.name);
+      compare_hashes(names);
+    }
   } catch (const Error&) {
     answers_.clear();
     throw;
@@ -207,7 +211,14 @@ void SetupAgreement::compare(const std::string& what, std::int64_t number,
   if (all[0] != -all[1]) differ(what, here, "Give all ranks the same");
 }
 
-void SetupAgreement::compare_values(const GradientAccess& gradients) {
+void SetupAgreement::compare_values(const std::vector<std::string>& names,
+                                    std::span<const Tensor> values) {
+  hashes_.clear();
+  for (const Tensor& value : values) hashes_.push_back(hash_of(value));
+  compare_hashes(names);
+}
+
+void SetupAgreement::compare_hashes(const std::vector<std::string>& names) {
   const std::vector<std::int64_t>& hashes = hashes_;
   const Extremes all = extremes("parameters", hashes);
   std::vector<std::size_t> different;
@@ -226,13 +237,11 @@ void SetupAgreement::compare_values(const GradientAccess& gradients) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (by_rank[i] != kNothing && by_rank[i] != *first) others.push_back(ranks[i]);
   }
-  const std::vector<GradientParameter>& parameters = gradients.parameters();
   std::ostringstream text;
   text << owner() << ": parameters differ between rank " << teller << " and "
-       << describe_ranks(others) << " at the first step: '" << parameters[different.front()].name
-       << "'";
+       << describe_ranks(others) << " at the first step: '" << names[different.front()] << "'";
   if (different.size() > 1) {
-    text << " and " << different.size() - 1 << " more of " << parameters.size();
+    text << " and " << different.size() - 1 << " more of " << names.size();
   }
   text << ". Each rank would train another model: call "
           "hvd.broadcast_parameters(model.state_dict(), root_rank="

@@ -38,6 +38,9 @@ class SetupAgreement {
   // this rank has. If values differ between ranks that compare them, the first of those ranks
   // warns, naming the first parameter that does.
   void compare(const GradientAccess& gradients, const Setup& setup);
+  // Collective; of tensors of these names, on the CPU, the same on every rank. If values differ,
+  // the first rank of the set warns, naming the first tensor.
+  void compare_values(const std::vector<std::string>& names, std::span<const Tensor> values);
   // Whether compare() ("setup") or greatest() succeeded, and no rank has come back from a join()
   // since: who had joined before its first step knows nothing of what the others agreed on.
   bool holds(const std::string& what) const;
@@ -76,7 +79,7 @@ class SetupAgreement {
   template <typename Number>
   std::vector<Number> answer(const std::string& what);
   std::vector<std::int64_t> numbers_of(const GradientAccess& gradients, const Setup& setup);
-  void compare_values(const GradientAccess& gradients);
+  void compare_hashes(const std::vector<std::string>& names);
   [[noreturn]] void differ(const std::string& what, const std::string& here,
                            const std::string& advice) const;
   std::string owner() const;
@@ -86,7 +89,7 @@ class SetupAgreement {
   std::map<std::string, CollectiveHandle> asked_;
   std::map<std::string, std::uint64_t> agreed_;  // on what, and how often ranks had joined by then
   std::map<std::string, std::vector<std::int64_t>> answers_;  // of a comparison that goes on
-  std::vector<std::int64_t> hashes_;  // of the values, when they were asked for
+  std::vector<std::int64_t> hashes_;                          // of the values that are compared
 };
 
 // Tells the user of what is probably a mistake: as a line of the log, unless a front end has a way

@@ -97,14 +97,21 @@ def check_groups(groups: Any) -> None:
         raise _native.InvalidArgumentError(f"groups={groups}: expected a number from 0 on")
 
 
-def check_same_setup(what: str, setup: Sequence[str], process_set: ProcessSet) -> None:
-    """Collective. Raises MismatchError on every rank where the ranks' lists differ."""
-    (one, mine), *others = allgather_made(lambda: setup, what, f"{what}.setup", process_set).items()
-    for rank, theirs in others:
-        for here, there in itertools.zip_longest(mine, theirs, fillvalue="nothing"):
+def check_same_start(what: str, names: Sequence[str], values: Sequence[_native.Tensor] | None,
+                     process_set: ProcessSet) -> None:
+    """Collective. Raises MismatchError on every rank where the ranks' lists of names differ. Where all
+    know the values, and these differ, the first rank warns, unless HVD_CHECK_PARAMETERS is 0."""
+    (one, (mine, known)), *others = allgather_made(lambda: (names, values is not None), what,
+                                                   f"{what}.setup", process_set).items()
+    for rank, (theirs, also_known) in others:
+        known = known and also_known
+        for here, there in itertools.zip_longest(mine, theirs):
             if here != there:
+                here, there = (f"'{name}'" if name else "nothing" for name in (here, there))
                 raise _native.MismatchError(f"{what}: the ranks differ: {here} on rank {one}, {there} "
                                             f"on rank {rank}")
+    if values is not None and known:
+        _native._compare_values(what, list(zip(names, values)), process_set)
 
 
 def without_numbers(path: str) -> str:

@@ -67,6 +67,8 @@ std::vector<Environment> rank_variables(std::span<const std::vector<int>> agents
   for (const Group& group : groups) size += group.ranks.size();
   Environment common = {{"HOROVOD_SIZE", std::to_string(size)},
                         {"WORLD_SIZE", std::to_string(size)},
+                        // By which Lightning knows a launcher like torchrun, in a Slurm job too.
+                        {"TORCHELASTIC_RUN_ID", "hvdrun"},
                         {"MASTER_PORT", std::to_string(facts[0].master_port)}};
   common["MASTER_ADDR"] = groups.size() == 1 ? kLoopback : address_of_first(facts);
   if (meeting && groups.size() == 1) common["HVD_RENDEZVOUS"] = meeting->of_one_host;

@@ -46,9 +46,10 @@ assert hvd.allreduce(np.ones(1), hvd.Sum, name="metric")[0] == 2
     assert output_of(ranks, source).count("not noticed") == 2
 
 
-def test_an_average_of_integers_is_warned_about_once_per_name_on_rank_0(ranks):
+def test_an_average_of_integers_is_warned_about_once_per_series_of_names_on_rank_0(ranks):
     text = output_of(ranks, """
-for _ in range(3):
+for step in range(3):
+    hvd.allreduce(np.array([3 + rank]), name=f"step.{step}")
     hvd.allreduce(np.array([3 + rank]), name="count")
     hvd.allreduce(np.array([3 + rank]))
     hvd.allreduce(np.array([3 + rank]), hvd.Sum, name="sum")
@@ -56,7 +57,8 @@ for _ in range(3):
     hvd.allreduce(np.array([3.0 + 1j * rank]), name="complex mean")
 """)
     warnings = [line for line in text.splitlines() if "truncated" in line]
-    assert len(warnings) == 2 and all(line.startswith("[0]") for line in warnings), text
+    assert len(warnings) == 3 and all(line.startswith("[0]") for line in warnings), text
+    assert "'step.0' (allreduce) averages int64" in text
     assert "'count' (allreduce) averages int64: the mean is truncated to a whole number" in text
     assert "an unnamed allreduce averages int64" in text
 

@@ -35,8 +35,8 @@ TEST(Placement, RanksOfOneHostMeetByAName) {
                             Pair("HOROVOD_CROSS_RANK", "0"), Pair("HOROVOD_CROSS_SIZE", "1"),
                             Pair("RANK", "1"), Pair("WORLD_SIZE", "2"), Pair("LOCAL_RANK", "1"),
                             Pair("LOCAL_WORLD_SIZE", "2"), Pair("GROUP_RANK", "0"),
-                            Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "29500"),
-                            Pair("HVD_RENDEZVOUS", "unix:name")}));
+                            Pair("TORCHELASTIC_RUN_ID", "hvdrun"), Pair("MASTER_ADDR", "127.0.0.1"),
+                            Pair("MASTER_PORT", "29500"), Pair("HVD_RENDEZVOUS", "unix:name")}));
   EXPECT_FALSE(ranks[1].contains("HVD_RENDEZVOUS_KEY"));
 }
 

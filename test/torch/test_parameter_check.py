@@ -102,6 +102,29 @@ assert "1.0" in text and "rank 1" in text, text
 """)
 
 
+def test_what_one_rank_changes_later_is_one_warning_also_where_pytorch_does_not_notice(ranks):
+    ranks.check(PROGRAM + """
+for change in ("gradient", "parameter"):
+    for options in ({}, {"overlap_step": True}, {"compression": "fp16"}, {"backward_passes_per_step": 2}):
+        model, optimizer = make(seed=1, **options)
+        texts = []
+        for number in range(1, 10):
+            for _ in range(options.get("backward_passes_per_step", 1)):
+                model(torch.full((2, 3), float(rank))).sum().backward()
+            if number == 3 and rank == 1:
+                optimizer.synchronize()
+                (model[0].weight.grad if change == "gradient" else model[0].weight).data.mul_(2)
+            optimizer.step()
+            optimizer.zero_grad()
+            texts.append(told())
+        warned = [number for number, of_ranks in enumerate(texts, 1) if any(of_ranks)]
+        assert warned == [5], (change, options, texts)
+        (text,), others = texts[4]
+        assert "parameters differ between rank 0 and rank 1 after step 4: '0." in text, text
+        assert "Each rank trains another model now" in text and not others
+""")
+
+
 def test_process_sets_compare_among_themselves_and_joined_ranks_do_not_take_part(ranks):
     ranks.check(PROGRAM + """
 pairs = [hvd.add_process_set([0, 1]), hvd.add_process_set([2, 3])]

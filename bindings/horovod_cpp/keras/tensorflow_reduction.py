@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from horovod_cpp import _native, from_numpy
-from horovod_cpp.front_end import check_same_setup
+from horovod_cpp import from_numpy
+from horovod_cpp.front_end import check_same_start
 from horovod_cpp.keras.variables import values_of
 from horovod_cpp.tensorflow.reduction import Reduction as _Reduction
 
@@ -17,21 +17,23 @@ class Reduction:
     def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any],
                  overlap: bool) -> None:
         self._reduce, self._set = _Reduction(groups=groups, **options), options["process_set"]
-        self._named = named  # until the ranks have compared them
+        self._named = list(named)
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], broadcast_follows: bool
                ) -> Sequence[Any]:
         if self._named and self._set.included():
-            self._compare(broadcast_follows)
-            self._named = []
+            names, own = zip(*self._named)
+            check_same_start("DistributedOptimizer", names, None if broadcast_follows else _values(own),
+                             self._set)
+            self._named = []  # once
         return self._reduce(gradients, variables)
 
-    def _compare(self, broadcast_follows: bool) -> None:
-        names = [name for name, _ in self._named]
-        check_same_setup("DistributedOptimizer", [f"'{name}'" for name in names], self._set)
-        with tf.init_scope():  # the values there are now, while a function is traced
-            if broadcast_follows or not tf.executing_eagerly():
-                return
-            values = values_of([variable for _, variable in self._named])
-        _native._compare_values("DistributedOptimizer of Keras",
-                                list(zip(names, map(from_numpy, values))), self._set)
+
+def _values(variables: Sequence[Any]) -> list[Any] | None:
+    """None if variables have none yet, which are made while a function is traced, or in a graph."""
+    with tf.init_scope():
+        if not tf.executing_eagerly():
+            return None
+        values = values_of(variables)
+    known = all(value.shape == tuple(variable.shape) for value, variable in zip(values, variables))
+    return list(map(from_numpy, values)) if known else None

@@ -236,8 +236,8 @@ class Entry:
         if in_data_parallel(self.parameter):
             refuse_data_parallel()
         refuse(f"the gradient of '{self.name}' was {change} while it was being reduced, between "
-               "backward() and step(); call synchronize() first, then clip or change gradients and "
-               "call step() inside skip_synchronize()")
+               "backward() and step(); call the optimizer's synchronize() after backward(), before "
+               "gradients are clipped or changed")
 
     # -- what the reducer does to one gradient: see GradientAccess (C++)
 

@@ -71,21 +71,6 @@ Takes no step. Missing state is created, surplus state is dropped; the root's st
       kRootRank = 0, process_set_arg(m), ArgText{"process_set: the ranks that take part."},
       Raises{"MismatchError: the parameter groups differ from the root's; raised on every rank."});
   m.def(
-      "_compare_values",
-      [](const std::string& owner, const StateLike& state, const PythonProcessSet& set) {
-        const ProcessSet ranks = set.registered();
-        if (!ranks.world()->options().check_parameters) return;
-        std::vector<std::string> names;
-        std::vector<Tensor> values;
-        for (auto& [name, value] : named_tensors_from(state)) {
-          names.push_back(name);
-          values.push_back(value);
-        }
-        without_gil([&] { SetupAgreement(owner, ranks).compare_values(names, values); });
-      },
-      py::arg("owner"), py::arg("state"), process_set_arg(m),
-      "Collective. The first rank warns if values differ, unless HVD_CHECK_PARAMETERS is 0.");
-  m.def(
       "_broadcast_bytes",
       [](const py::bytes& bytes, Given<int> root_rank, const std::string& name,
          const PythonProcessSet& set) {
@@ -106,6 +91,24 @@ Takes no step. Missing state is created, surplus state is dropped; the root's st
         return list;
       },
       py::arg("object"), py::arg("name"), py::arg("process_set"));
+}
+
+void bind_comparison(py::module_& m) {
+  m.def(
+      "_compare_values",
+      [](const std::string& owner, const StateLike& state, const PythonProcessSet& set) {
+        const ProcessSet ranks = set.registered();
+        if (!ranks.world()->options().check_parameters) return;
+        std::vector<std::string> names;
+        std::vector<Tensor> values;
+        for (auto& [name, value] : named_tensors_from(state)) {
+          names.push_back(name);
+          values.push_back(value);
+        }
+        without_gil([&] { SetupAgreement(owner, ranks).compare_values(names, values); });
+      },
+      py::arg("owner"), py::arg("state"), process_set_arg(m),
+      "Collective. The first rank warns if values differ, unless HVD_CHECK_PARAMETERS is 0.");
 }
 
 void bind_section(py::module_& m) {
@@ -137,6 +140,7 @@ void warn_in_python(const std::string& text) {
 void bind_state(py::module_& m) {
   set_warning_handler(&warn_in_python);
   bind_broadcasts_of_state(m);
+  bind_comparison(m);
   bind_section(m);
 }
 

@@ -170,15 +170,18 @@ WireFormat wire_of(const CallSpec& spec, DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 ? spec.wire : WireFormat::kNone;
 }
 
-// Says once per name, on the first rank of the set, that the average of integers is truncated: the
-// mean of 3 and 4 is then 3, which looks right. Does nothing for other calls.
+// Says once per series of names, on the first rank of the set, that the average of integers is
+// truncated: the mean of 3 and 4 is then 3, which looks right. Does nothing for other calls.
 void warn_of_truncation(const CallSpec& spec, DType dtype) {
   const bool truncates = reduces(spec.kind) && spec.op == ReduceOp::kAverage &&
                          !is_floating(dtype) && !is_complex(dtype);
   if (!truncates || spec.set.size() == 1 || spec.set.rank() != 0) return;
+  const std::string name = full_name(spec);
+  // Calls in a row are often told apart by a number at the end; those without a name always are.
+  const std::string series = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  if (!spec.set.world()->is_first_of("truncation of " + series)) return;
   const std::string call = spec.automatic_name ? "an unnamed " + std::string(name_of(spec.kind))
-                                               : engine::readable_name(full_name(spec));
-  if (!spec.set.world()->is_first_of("truncation of " + call)) return;
+                                               : engine::readable_name(name);
   log(LogLevel::kWarning, call + " averages " + std::string(name_of(dtype)) +
                               ": the mean is truncated to a whole number (3 and 4 become 3); "
                               "average a floating dtype, or take the Sum");

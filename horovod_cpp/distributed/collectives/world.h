@@ -26,7 +26,7 @@ struct WorldOptions {
   // DistributedOptimizer groups parameters, in order, up to this many bytes, and sends gradients
   // during backward() once this many bytes wait; 0 = each on its own as soon as it is there.
   std::size_t bucket_bytes = Config{}.fusion_threshold;
-  // Whether ranks compare their parameters at the first step of an optimizer.
+  // Whether ranks compare their parameters at the first step of an optimizer, and now and then.
   bool check_parameters = true;
   // What follows if options of their optimizers differ: "0", "warn" or "error".
   std::string check_options = "warn";

@@ -50,7 +50,7 @@ void GradientReducer::synchronize(const OnReduced& on_reduced) {
   start_rounds();
   finish_first_round(on_reduced);
   late_round(on_reduced);
-  votes_.compare_options(attempts_);
+  votes_.tell_of_differences(attempts_);
 
   const bool agreed = !votes_.given_up();
   const std::vector<std::uint8_t> votes = votes_.forget();

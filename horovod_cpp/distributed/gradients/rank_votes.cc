@@ -1,5 +1,7 @@
 #include "horovod_cpp/distributed/gradients/rank_votes.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/base/bytes.h"
@@ -13,6 +15,24 @@ namespace {
 constexpr std::uint8_t kNewSparse = 1;
 constexpr std::uint8_t kNews = 2;
 
+// In a message a hash and its complement, byte by byte: where two ranks differ, their or has a bit
+// in both. Zeros of one that is not compared.
+constexpr std::size_t kHashBytes = 16;
+
+void add_hash(std::vector<std::uint8_t>& message, std::uint64_t hash, bool compared) {
+  for (int bits = 0; bits < 64; bits += 8) {
+    message.push_back(compared ? static_cast<std::uint8_t>(hash >> bits) : 0);
+    message.push_back(compared ? static_cast<std::uint8_t>(~hash >> bits) : 0);
+  }
+}
+
+bool differ(std::span<const std::uint8_t> hashes) {
+  for (std::size_t i = 0; i < kHashBytes; i += 2) {
+    if ((hashes[i] & hashes[i + 1]) != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 RankVotes::RankVotes(std::string owner, const ReductionContext& context,
@@ -21,7 +41,8 @@ RankVotes::RankVotes(std::string owner, const ReductionContext& context,
       context_(context),
       schedule_(schedule),
       layout_(layout),
-      agreement_(context.over_ranks ? layout.agreement() : nullptr) {
+      agreement_(context.over_ranks ? layout.agreement() : nullptr),
+      checks_values_(context.options.process_set.world()->options().check_parameters) {
   const std::string check = context.options.process_set.world()->options().check_options;
   differing_is_error_ = check == "error";
   compares_options_ = check != "0";
@@ -45,21 +66,26 @@ RankVotes::Own RankVotes::own() const {
   return own;
 }
 
+// Less and less often: it reads all parameters. A rank that has made another number of steps
+// compares nothing.
+bool RankVotes::compares_values() const {
+  return checks_values_ && std::has_single_bit(steps_) && !agreement_->values_differed();
+}
+
 void RankVotes::ask() {
   if (votes_ || asked_ || agreement_ == nullptr) return;
   GradientReduction* const carrier = this->carrier();
   if (carrier == nullptr) return send();
-  carrier->flag(own().is_news);
+  carrier->flag(own().is_news || compares_values());
 }
 
 void RankVotes::send() {
   auto [message, options, is_news] = own();
   asked_options_ = options;
-  // A hash and its complement: where two ranks differ, their or has a bit in both.
-  for (int bits = 0; bits < 64; bits += 8) {
-    message.push_back(compares_options_ ? static_cast<std::uint8_t>(options >> bits) : 0);
-    message.push_back(compares_options_ ? static_cast<std::uint8_t>(~options >> bits) : 0);
-  }
+  add_hash(message, options, compares_options_);
+  const bool compares_values = this->compares_values();
+  const auto values = agreement_->hash_values(*context_.gradients, compares_values);
+  add_hash(message, static_cast<std::uint64_t>(values), compares_values);
   message.push_back((sparse_here_ ? kNewSparse : 0) | (is_news ? kNews : 0));
   agreement_->ask("votes", message);
   asked_ = true;
@@ -93,9 +119,9 @@ void RankVotes::collect(Attempts& attempts) {
     told_options_ = asked_options_;
     had_news_ = (all.back() & kNews) != 0;
     const std::size_t parameters = context_.gradients->parameters().size();
-    for (std::size_t i = parameters; i + 1 < all.size(); i += 2) {
-      options_differ_ = options_differ_ || (all[i] & all[i + 1]) != 0;
-    }
+    const auto hashes = std::span(all).subspan(parameters);
+    options_differ_ = options_differ_ || differ(hashes);
+    values_differ_ = differ(hashes.subspan(kHashBytes));
     all.resize(parameters);
     votes_ = std::move(all);
   } catch (const Error&) {  // the other ranks have it too
@@ -104,8 +130,14 @@ void RankVotes::collect(Attempts& attempts) {
   }
 }
 
-void RankVotes::compare_options(Attempts& attempts) {
-  if (!options_differ_) return;
+void RankVotes::tell_of_differences(Attempts& attempts) {
+  if (options_differ_) tell_of_options(attempts);
+  if (std::exchange(values_differ_, false)) {
+    attempts.run([&] { agreement_->tell_of_values(*context_.gradients, steps_); });
+  }
+}
+
+void RankVotes::tell_of_options(Attempts& attempts) {
   const auto difference = agreement_->difference("options", context_.gradients->options());
   options_differ_ = false;
   compares_options_ = differing_is_error_;  // a warning is told once
@@ -121,6 +153,7 @@ void RankVotes::compare_options(Attempts& attempts) {
 }
 
 std::vector<std::uint8_t> RankVotes::forget() {
+  if (!given_up_) ++steps_;
   new_sparse_ = sparse_here_ = asked_ = given_up_ = false;
   return *std::exchange(votes_, {});
 }

@@ -10,10 +10,10 @@
 namespace hvd {
 
 // What the ranks tell each other at each synchronize(): their votes on each parameter (see
-// ReductionSchedule), a hash of their optimizers' options, and whether a gradient has turned out to
-// be sparse. That is one message, and none where no rank has anything new to say, as in most steps:
-// ranks that have flag a bucket that travels anyway, the carrier, and only if any did do all ask.
-// One thread.
+// ReductionSchedule), a hash of their optimizers' options, whether a gradient has turned out to be
+// sparse, and after 1, 2, 4, 8... steps a hash of their parameters. That is one message, and none
+// where no rank has anything new to say, as in most steps: ranks that have flag a bucket that
+// travels anyway, the carrier, and only if any did do all ask. One thread.
 class RankVotes {
  public:
   // `owner`: the class that reduces, for messages. The others outlive it.
@@ -47,8 +47,8 @@ class RankVotes {
   // Whether any rank has met one that is sparse, and was not thought to be.
   bool new_sparse() const { return new_sparse_; }
   // Collective. Tells the user of options that differ, if they do, as HVD_CHECK_OPTIONS wants it:
-  // a failure of `attempts` on every rank, or a warning, once.
-  void compare_options(Attempts& attempts);
+  // a failure of `attempts` on every rank, or a warning, once; and warns, once, of parameters.
+  void tell_of_differences(Attempts& attempts);
   // The votes of this synchronize().
   std::vector<std::uint8_t> forget();
 
@@ -60,7 +60,9 @@ class RankVotes {
     bool is_news = false;
   };
   Own own() const;
+  bool compares_values() const;
   void send();
+  void tell_of_options(Attempts& attempts);
 
   const std::string owner_;
   const ReductionContext& context_;
@@ -69,6 +71,8 @@ class RankVotes {
   SetupAgreement* const agreement_;  // null: this rank decides alone
   bool differing_is_error_;
   bool compares_options_;
+  const bool checks_values_;
+  std::uint64_t steps_ = 0;  // that were reduced
   bool sparse_here_ = false;
   bool early_carrier_ = false;
   std::uint64_t told_options_ = 0;  // their hash when the ranks compared them last
@@ -79,6 +83,7 @@ class RankVotes {
   std::optional<std::vector<std::uint8_t>> votes_;
   bool new_sparse_ = false;
   bool options_differ_ = false;
+  bool values_differ_ = false;
 };
 
 }  // namespace hvd

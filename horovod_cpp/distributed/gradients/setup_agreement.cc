@@ -166,14 +166,19 @@ std::vector<std::int64_t> SetupAgreement::numbers_of(const GradientAccess& gradi
   for (const Term& each : setup.terms) {
     numbers.push_back(each.compared ? hash_of(each.value) : kNothing);
   }
+  numbers.push_back(hash_values(gradients, setup.compares_values));
+  return numbers;
+}
+
+std::int64_t SetupAgreement::hash_values(const GradientAccess& gradients, bool compared) {
   hashes_.assign(gradients.parameters().size(), kNothing);
+  if (!compared) return kNothing;
   std::string values;
-  for (std::size_t i = 0; setup.compares_values && i < hashes_.size(); ++i) {
+  for (std::size_t i = 0; i < hashes_.size(); ++i) {
     hashes_[i] = hash_of(gradients.value(i));
     values += std::to_string(hashes_[i]) + "\n";
   }
-  numbers.push_back(setup.compares_values ? hash_of(values) : kNothing);
-  return numbers;
+  return hash_of(values);
 }
 
 void SetupAgreement::ask(const GradientAccess& gradients, const Setup& setup) {
@@ -192,11 +197,7 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
       differ(setup.terms[i].what, setup.terms[i].here,
              "Make the same model and optimizer on every rank");
     }
-    if (all.least.back() != all.most.back()) {
-      std::vector<std::string> names;
-      for (const GradientParameter& each : gradients.parameters()) names.push_back(each.name);
-      compare_hashes(names);
-    }
+    if (all.least.back() != all.most.back()) tell_of_values(gradients, 0);
   } catch (const Error&) {
     answers_.clear();
     throw;
@@ -215,10 +216,16 @@ void SetupAgreement::compare_values(const std::vector<std::string>& names,
                                     std::span<const Tensor> values) {
   hashes_.clear();
   for (const Tensor& value : values) hashes_.push_back(hash_of(value));
-  compare_hashes(names);
+  compare_hashes(names, 0);
 }
 
-void SetupAgreement::compare_hashes(const std::vector<std::string>& names) {
+void SetupAgreement::tell_of_values(const GradientAccess& gradients, std::uint64_t steps) {
+  std::vector<std::string> names;
+  for (const GradientParameter& each : gradients.parameters()) names.push_back(each.name);
+  compare_hashes(names, steps);
+}
+
+void SetupAgreement::compare_hashes(const std::vector<std::string>& names, std::uint64_t steps) {
   const std::vector<std::int64_t>& hashes = hashes_;
   const Extremes all = extremes("parameters", hashes);
   std::vector<std::size_t> different;
@@ -226,6 +233,7 @@ void SetupAgreement::compare_hashes(const std::vector<std::string>& names) {
     if (all.least[i] != all.most[i]) different.push_back(i);
   }
   if (different.empty()) return;  // two that differ in all may look alike in none
+  values_differed_ = true;
   const std::vector<Rank> ranks = set_.ranks();
   std::vector<std::int64_t> own(ranks.size(), kNothing);
   own[static_cast<std::size_t>(set_.rank())] = hashes[different.front()];
@@ -239,15 +247,23 @@ void SetupAgreement::compare_hashes(const std::vector<std::string>& names) {
   }
   std::ostringstream text;
   text << owner() << ": parameters differ between rank " << teller << " and "
-       << describe_ranks(others) << " at the first step: '" << names[different.front()] << "'";
+       << describe_ranks(others)
+       << (steps == 0 ? " at the first step" : " after step " + std::to_string(steps)) << ": '"
+       << names[different.front()] << "'";
   if (different.size() > 1) {
     text << " and " << different.size() - 1 << " more of " << names.size();
   }
-  text << ". Each rank would train another model: call "
-          "hvd.broadcast_parameters(model.state_dict(), root_rank="
-       << teller << (set_.id() == kWorldSet ? "" : ", process_set=process_set")
-       << ") before the first step (with Keras, BroadcastGlobalVariablesCallback). "
-          "HVD_CHECK_PARAMETERS=0 turns this check off";
+  if (steps == 0) {
+    text << ". Each rank would train another model: call "
+            "hvd.broadcast_parameters(model.state_dict(), root_rank="
+         << teller << (set_.id() == kWorldSet ? "" : ", process_set=process_set")
+         << ") before the first step (with Keras, BroadcastGlobalVariablesCallback). ";
+  } else {
+    text << ". Each rank trains another model now: what it does to parameters differs, or to "
+            "gradients after step() or synchronize() has reduced them, or before that, while they "
+            "are being reduced. ";
+  }
+  text << "HVD_CHECK_PARAMETERS=0 turns this check off";
   warn(text.str());
 }
 

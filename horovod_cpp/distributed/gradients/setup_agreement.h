@@ -41,6 +41,13 @@ class SetupAgreement {
   // Collective; of tensors of these names, on the CPU, the same on every rank. If values differ,
   // the first rank of the set warns, naming the first tensor.
   void compare_values(const std::vector<std::string>& names, std::span<const Tensor> values);
+  // A hash of all values of the parameters, if this rank compares them with others'.
+  std::int64_t hash_values(const GradientAccess& gradients, bool compared);
+  // Collective, where those hashes differ after so many steps: the first rank that compares warns,
+  // naming the first parameter.
+  void tell_of_values(const GradientAccess& gradients, std::uint64_t steps);
+  // Whether a rank has warned; the same on all.
+  bool values_differed() const { return values_differed_; }
   // Whether compare() ("setup") or greatest() succeeded, and no rank has come back from a join()
   // since: who had joined before its first step knows nothing of what the others agreed on.
   bool holds(const std::string& what) const;
@@ -79,7 +86,7 @@ class SetupAgreement {
   template <typename Number>
   std::vector<Number> answer(const std::string& what);
   std::vector<std::int64_t> numbers_of(const GradientAccess& gradients, const Setup& setup);
-  void compare_hashes(const std::vector<std::string>& names);
+  void compare_hashes(const std::vector<std::string>& names, std::uint64_t steps);
   [[noreturn]] void differ(const std::string& what, const std::string& here,
                            const std::string& advice) const;
   std::string owner() const;
@@ -89,7 +96,8 @@ class SetupAgreement {
   std::map<std::string, CollectiveHandle> asked_;
   std::map<std::string, std::uint64_t> agreed_;  // on what, and how often ranks had joined by then
   std::map<std::string, std::vector<std::int64_t>> answers_;  // of a comparison that goes on
-  std::vector<std::int64_t> hashes_;                          // of the values that are compared
+  std::vector<std::int64_t> hashes_;  // of the values that are compared
+  bool values_differed_ = false;
 };
 
 // Tells the user of what is probably a mistake: as a line of the log, unless a front end has a way

@@ -119,6 +119,24 @@ TEST(SetupAgreement, DifferentValuesAreOneWarningThatNamesTheFirst) {
                             "hvd.broadcast_parameters(model.state_dict(), root_rank=0)")));
 }
 
+TEST(SetupAgreement, ValuesThatDifferLaterAreOneWarningThatNamesTheStep) {
+  Warnings warnings;
+  run_sets(3, [](const ProcessSet& all) {
+    const Model model;
+    const auto optimizer = model.optimizer({.process_set = all});
+    for (int step = 1; step <= 9; ++step) {
+      model.backward();
+      optimizer->step();
+      optimizer->zero_grad();
+      const Tensor values = model.weights[1].detach();
+      if (step == 3 && all.rank() == 1) Tensor(values).fill_(5);
+    }
+  });
+  EXPECT_THAT(warnings.texts(),
+              ElementsAre(HasSubstr("parameters differ between rank 0 and rank 1 after step 4: "
+                                    "'second.weight'. Each rank trains another model now")));
+}
+
 TEST(SetupAgreement, ComparesNoValuesWhereTheJobDoesNotWantIt) {
   Warnings warnings;
   WorldsSetup setup;
@@ -130,8 +148,10 @@ TEST(SetupAgreement, ComparesNoValuesWhereTheJobDoesNotWantIt) {
         const Tensor values = model.weights[0].detach();
         Tensor(values).fill_(all.rank());
         const auto optimizer = model.optimizer({.process_set = all});
-        model.backward();
-        optimizer->step();
+        for (int step = 0; step < 3; ++step) {
+          model.backward();
+          optimizer->step();
+        }
       },
       setup);
   EXPECT_THAT(warnings.texts(), IsEmpty());

@@ -209,6 +209,7 @@ run_frameworks() {
   step "keras$2" run_pytest "keras$2" "$1" test/keras
   await "tensorflow$2"
   step "torch-newest$2" run_torch "torch-newest$2" "$1"
+  step "install-trainers$2" add_trainers "$1" && step "trainers$2" run_pytest "trainers$2" "$1" test/trainers
 }
 
 # run_keras_2 NAME ENVIRONMENT

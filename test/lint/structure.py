@@ -339,7 +339,8 @@ def check_rooms(root, findings):
 
 TEST_TARGET = re.compile(r"hvd_add_test\([^)]*?\bDIR\s+([a-z_/\s]+)")
 TEST_SOURCE = re.compile(r"\b(\w+_test\.cc)\b")
-PYTEST_FOLDERS = ("bindings", "gpu/python", "hosts", "keras", "lint", "mpi", "tensorflow", "torch")
+PYTEST_FOLDERS = ("bindings", "gpu/python", "hosts", "keras", "lint", "mpi", "tensorflow", "torch",
+                  "trainers")
 
 
 def check_tests_belong(root, findings):

@@ -108,6 +108,12 @@ add_torch() {
     python3 test/support/cuda_stubs.py "$1"/lib/python3*/site-packages/torch && echo "$2" >"$stamp"
 }
 
+# add_trainers ENVIRONMENT   Lightning and Accelerate, without PyTorch for GPUs, which they ask for
+add_trainers() {
+  pip_install "$1" -r test/trainers/requirements.txt &&
+    pip_install "$1" --no-deps lightning==2.6.6 pytorch-lightning==2.6.6 torchmetrics==1.9.0 accelerate==1.15.0
+}
+
 # make_old_tf_venv VERSION   build/tf-VERSION with that TensorFlow, which brings Keras 2, and this package
 make_old_tf_venv() {
   rm -rf "build/tf-$1"

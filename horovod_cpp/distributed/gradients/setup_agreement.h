@@ -96,7 +96,7 @@ class SetupAgreement {
   std::map<std::string, CollectiveHandle> asked_;
   std::map<std::string, std::uint64_t> agreed_;  // on what, and how often ranks had joined by then
   std::map<std::string, std::vector<std::int64_t>> answers_;  // of a comparison that goes on
-  std::vector<std::int64_t> hashes_;  // of the values that are compared
+  std::vector<std::int64_t> hashes_;                          // of the values that are compared
   bool values_differed_ = false;
 };
 

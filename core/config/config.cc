@@ -75,7 +75,7 @@ const std::array kSettings = {
     setting<kRankZero, kinds::kFlag, &Config::stats>("HVD_STATS",
                                                      "1 = one line of statistics at exit"),
     setting<kRankZero, kinds::kFlag, &Config::check_parameters>(
-        "HVD_CHECK_PARAMETERS", "0 = no warning if ranks start to train with different parameters"),
+        "HVD_CHECK_PARAMETERS", "0 = no warning if ranks train with different parameters"),
     setting<kRankZero, kinds::kCheck, &Config::check_options>(
         "HVD_CHECK_OPTIONS",
         "what follows if the ranks' optimizers differ in class or options, such as lr: warn, error "

@@ -298,8 +298,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer,
     backward() still runs; step() waits for all of them and lets the wrapped optimizer update. Used
     by the thread that calls backward(). Parameters without a gradient count as zeros, so that every
     rank reduces the same names. What passes beyond ``backward_passes_per_step`` add is reduced by
-    step(), on its own; ranks may make different numbers of them. If parameters
-    differ between ranks at the first step, the first rank warns and names them, unless
+    step(), on its own; ranks may make different numbers of them. If parameters differ between ranks
+    at the first step, or after 1, 2, 4, 8... steps, the first rank warns and names them, unless
     HVD_CHECK_PARAMETERS is 0.
 
     ``copy.deepcopy((model, optimizer))``, pickle and ``torch.save`` take it along: the copy is wrapped

@@ -91,7 +91,7 @@ class ScopeGuard {
 // Before the first step the ranks compare parameters' names, groups and backward_passes_per_step:
 // where they differ, step() throws MismatchError on every rank, naming what does. If only values
 // differ, because broadcast_parameters() was forgotten, one rank warns and names the first
-// parameter (HVD_CHECK_PARAMETERS=0: not).
+// parameter; they are compared again after 1, 2, 4, 8... steps (HVD_CHECK_PARAMETERS=0: not).
 //
 // Accumulation. Gradients are summed over backward passes, as in Horovod; divide the loss, or set
 // average_aggregated_gradients. Reductions start when backward_passes_per_step passes were made;

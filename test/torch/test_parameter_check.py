@@ -111,8 +111,8 @@ for change in ("gradient", "parameter"):
         for number in range(1, 10):
             for _ in range(options.get("backward_passes_per_step", 1)):
                 model(torch.full((2, 3), float(rank))).sum().backward()
+            optimizer.synchronize()
             if number == 3 and rank == 1:
-                optimizer.synchronize()
                 (model[0].weight.grad if change == "gradient" else model[0].weight).data.mul_(2)
             optimizer.step()
             optimizer.zero_grad()

@@ -152,6 +152,7 @@ void GradientReducer::hold() {
 
 void GradientReducer::begin_step() {
   schedule_.begin_step();
+  votes_.count_step();
   is_given_way_ = false;
 }
 

@@ -69,7 +69,8 @@ RankVotes::Own RankVotes::own() const {
 // Less and less often: it reads all parameters. A rank that has made another number of steps
 // compares nothing.
 bool RankVotes::compares_values() const {
-  return checks_values_ && std::has_single_bit(steps_) && !agreement_->values_differed();
+  return checks_values_ && steps_ != compared_after_ && std::has_single_bit(steps_) &&
+         !agreement_->values_differed();
 }
 
 void RankVotes::ask() {
@@ -153,7 +154,7 @@ void RankVotes::tell_of_options(Attempts& attempts) {
 }
 
 std::vector<std::uint8_t> RankVotes::forget() {
-  if (!given_up_) ++steps_;
+  if (!given_up_) compared_after_ = steps_;
   new_sparse_ = sparse_here_ = asked_ = given_up_ = false;
   return *std::exchange(votes_, {});
 }

@@ -49,6 +49,7 @@ class RankVotes {
   // Collective. Tells the user of options that differ, if they do, as HVD_CHECK_OPTIONS wants it:
   // a failure of `attempts` on every rank, or a warning, once; and warns, once, of parameters.
   void tell_of_differences(Attempts& attempts);
+  void count_step() { ++steps_; }
   // The votes of this synchronize().
   std::vector<std::uint8_t> forget();
 
@@ -72,7 +73,8 @@ class RankVotes {
   bool differing_is_error_;
   bool compares_options_;
   const bool checks_values_;
-  std::uint64_t steps_ = 0;  // that were reduced
+  std::uint64_t steps_ = 0;
+  std::uint64_t compared_after_ = 0;  // so many
   bool sparse_here_ = false;
   bool early_carrier_ = false;
   std::uint64_t told_options_ = 0;  // their hash when the ranks compared them last

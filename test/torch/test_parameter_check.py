@@ -125,6 +125,45 @@ for change in ("gradient", "parameter"):
 """)
 
 
+def test_the_comparison_goes_on_after_ctrl_c_and_begins_anew_with_new_parameters(ranks):
+    ranks.check(PROGRAM + """
+import os, signal, threading, time
+model, optimizer = make(seed=1)
+gradients = optimizer._hvd_reducer.gradients
+give_back = gradients.give_back
+
+def give_back_late(which):
+    time.sleep(1)
+    give_back(which)
+
+for number in range(1, 6):
+    model(torch.ones(2, 3)).sum().backward()
+    if number == 5 and rank == 1:
+        model[0].bias.data.add_(1)
+        gradients.give_back = give_back_late
+    if number == 5 and rank == 0:  # while it waits for rank 1's hashes
+        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+        try:
+            optimizer.step()
+            time.sleep(5)
+        except KeyboardInterrupt:
+            pass
+    optimizer.step()
+    optimizer.zero_grad()
+gradients.give_back = give_back
+(text,), others = told()
+assert "after step 4: '0.bias'. Each" in text and not others, text
+
+new = [torch.nn.Parameter(torch.full((2,), float(rank * (place == 700)))) for place in range(900)]
+optimizer.add_param_group({"params": new})
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+(model(torch.ones(2, 3)).sum() + sum(each.sum() for each in new)).backward()
+optimizer.step()
+(text,), others = told()
+assert "at the first step: 'added.0.weight.1.700'. Each" in text and not others, text
+""")
+
+
 def test_process_sets_compare_among_themselves_and_joined_ranks_do_not_take_part(ranks):
     ranks.check(PROGRAM + """
 pairs = [hvd.add_process_set([0, 1]), hvd.add_process_set([2, 3])]
@@ -138,7 +177,7 @@ texts = told()
 assert [len(each) for each in texts] == [0, 0, 1, 0]
 assert "between rank 2 and rank 3" in texts[2][0] and "root_rank=2, process_set=process_set" in texts[2][0]
 
-# A rank that joins before its first step compares at that step, with nobody.
+# A rank that joins before its first step compares at that step, with nobody, and then with all.
 model, optimizer = make(seed=9)
 if rank != 3:
     step(model, optimizer)
@@ -146,6 +185,8 @@ hvd.join()
 step(model, optimizer)
 assert not any(told())
 step(model, optimizer)
+(text,), *others = told()
+assert "between rank 0 and rank 3 after step 2: '0.weight'" in text and not any(others), text
 optimizer.set_backward_passes_per_step(2)
 step(model, optimizer)
 """, np=4)

@@ -15,6 +15,9 @@ namespace {
 constexpr std::uint8_t kNewSparse = 1;
 constexpr std::uint8_t kNews = 2;
 
+// At least so often, in steps, are parameters compared.
+constexpr std::uint64_t kSeldom = 1024;
+
 // In a message a hash and its complement, byte by byte: where two ranks differ, their or has a bit
 // in both. Zeros of one that is not compared.
 constexpr std::size_t kHashBytes = 16;
@@ -35,6 +38,11 @@ bool differ(std::span<const std::uint8_t> hashes) {
 
 }  // namespace
 
+bool ComparisonSchedule::due() const {
+  const bool is_due = counted_ < kSeldom ? std::has_single_bit(counted_) : counted_ % kSeldom == 0;
+  return wanted_ && is_due && counted_ != compared_at_;
+}
+
 RankVotes::RankVotes(std::string owner, const ReductionContext& context,
                      ReductionSchedule& schedule, const GradientLayout& layout)
     : owner_(std::move(owner)),
@@ -42,7 +50,7 @@ RankVotes::RankVotes(std::string owner, const ReductionContext& context,
       schedule_(schedule),
       layout_(layout),
       agreement_(context.over_ranks ? layout.agreement() : nullptr),
-      checks_values_(context.options.process_set.world()->options().check_parameters) {
+      comparisons_(context.options.process_set.world()->options().check_parameters) {
   const std::string check = context.options.process_set.world()->options().check_options;
   differing_is_error_ = check == "error";
   compares_options_ = check != "0";
@@ -66,11 +74,8 @@ RankVotes::Own RankVotes::own() const {
   return own;
 }
 
-// Less and less often: it reads all parameters. A rank that has made another number of steps
-// compares nothing.
 bool RankVotes::compares_values() const {
-  return checks_values_ && steps_ != compared_after_ && std::has_single_bit(steps_) &&
-         !agreement_->values_differed();
+  return comparisons_.due() && !agreement_->values_differed();
 }
 
 void RankVotes::ask() {
@@ -133,14 +138,16 @@ void RankVotes::collect(Attempts& attempts) {
 
 void RankVotes::tell_of_differences(Attempts& attempts) {
   if (options_differ_) tell_of_options(attempts);
-  if (std::exchange(values_differ_, false)) {
-    attempts.run([&] { agreement_->tell_of_values(*context_.gradients, steps_); });
-  }
+  if (!values_differ_) return;
+  const auto warning = agreement_->difference_of_values(*context_.gradients, comparisons_.steps());
+  values_differ_ = false;
+  if (warning) attempts.run([&] { warn(*warning); });
 }
 
 void RankVotes::tell_of_options(Attempts& attempts) {
   const auto difference = agreement_->difference("options", context_.gradients->options());
   options_differ_ = false;
+  comparisons_.stop();                      // the text says that parameters will differ
   compares_options_ = differing_is_error_;  // a warning is told once
   had_news_ = had_news_ || differing_is_error_;
   const std::string text = owner_ + ": the ranks' optimizers differ: " + difference.text +
@@ -154,7 +161,7 @@ void RankVotes::tell_of_options(Attempts& attempts) {
 }
 
 std::vector<std::uint8_t> RankVotes::forget() {
-  if (!given_up_) compared_after_ = steps_;
+  if (!given_up_) comparisons_.done();
   new_sparse_ = sparse_here_ = asked_ = given_up_ = false;
   return *std::exchange(votes_, {});
 }

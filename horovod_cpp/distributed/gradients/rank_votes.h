@@ -9,11 +9,34 @@
 
 namespace hvd {
 
+// After how many steps parameters are compared: less and less often, since that reads all of them.
+class ComparisonSchedule {
+ public:
+  explicit ComparisonSchedule(bool wanted) : wanted_(wanted) {}
+
+  void count_step() {
+    ++steps_;
+    ++counted_;
+  }
+  // All ranks count from here: they may have made different numbers of steps.
+  void restart() { counted_ = compared_at_ = 0; }
+  void stop() { wanted_ = false; }
+  bool due() const;
+  void done() { compared_at_ = counted_; }
+  std::uint64_t steps() const { return steps_; }
+
+ private:
+  bool wanted_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t counted_ = 0;
+  std::uint64_t compared_at_ = 0;
+};
+
 // What the ranks tell each other at each synchronize(): their votes on each parameter (see
 // ReductionSchedule), a hash of their optimizers' options, whether a gradient has turned out to be
-// sparse, and after 1, 2, 4, 8... steps a hash of their parameters. That is one message, and none
-// where no rank has anything new to say, as in most steps: ranks that have flag a bucket that
-// travels anyway, the carrier, and only if any did do all ask. One thread.
+// sparse, and after 1, 2, 4, 8... steps, and each 1,024, a hash of their parameters. That is one
+// message, and none where no rank has anything new to say, as in most steps: ranks that have flag a
+// bucket that travels anyway, the carrier, and only if any did do all ask. One thread.
 class RankVotes {
  public:
   // `owner`: the class that reduces, for messages. The others outlive it.
@@ -22,9 +45,13 @@ class RankVotes {
 
   // A gradient has turned out to be sparse here.
   void add_new_sparse() { sparse_here_ = true; }
-  // The ranks ask at once, without a carrier, as after a step in which they had something to say:
-  // they are likely to have again. Equal on all of them.
-  void expect_news() { had_news_ = true; }
+  // The ranks have agreed on the set-up, anew if one has joined meanwhile: they ask at once,
+  // without a carrier, as after a step in which they had something to say, since they are likely to
+  // have again, and count steps from here. Equal on all of them.
+  void expect_news() {
+    had_news_ = true;
+    comparisons_.restart();
+  }
   // Whether this rank submits the carrier before it knows what it has to say. Then it is taken to
   // have something.
   void set_early_carrier(bool early) { early_carrier_ = early; }
@@ -49,7 +76,7 @@ class RankVotes {
   // Collective. Tells the user of options that differ, if they do, as HVD_CHECK_OPTIONS wants it:
   // a failure of `attempts` on every rank, or a warning, once; and warns, once, of parameters.
   void tell_of_differences(Attempts& attempts);
-  void count_step() { ++steps_; }
+  void count_step() { comparisons_.count_step(); }
   // The votes of this synchronize().
   std::vector<std::uint8_t> forget();
 
@@ -72,9 +99,7 @@ class RankVotes {
   SetupAgreement* const agreement_;  // null: this rank decides alone
   bool differing_is_error_;
   bool compares_options_;
-  const bool checks_values_;
-  std::uint64_t steps_ = 0;
-  std::uint64_t compared_after_ = 0;  // so many
+  ComparisonSchedule comparisons_;
   bool sparse_here_ = false;
   bool early_carrier_ = false;
   std::uint64_t told_options_ = 0;  // their hash when the ranks compared them last

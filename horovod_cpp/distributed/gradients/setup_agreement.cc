@@ -188,6 +188,7 @@ void SetupAgreement::ask(const GradientAccess& gradients, const Setup& setup) {
 
 void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup) {
   const std::uint64_t joins = this->joins();
+  std::optional<std::string> warning;
   ask(gradients, setup);
   // An interruption leaves answers for the next attempt, an error ends this one.
   try {
@@ -197,13 +198,14 @@ void SetupAgreement::compare(const GradientAccess& gradients, const Setup& setup
       differ(setup.terms[i].what, setup.terms[i].here,
              "Make the same model and optimizer on every rank");
     }
-    if (all.least.back() != all.most.back()) tell_of_values(gradients, 0);
+    if (all.least.back() != all.most.back()) warning = difference_of_values(gradients, 0);
   } catch (const Error&) {
     answers_.clear();
     throw;
   }
   answers_.clear();
   agreed_["setup"] = joins;
+  if (warning) warn(*warning);
 }
 
 void SetupAgreement::compare(const std::string& what, std::int64_t number,
@@ -216,35 +218,49 @@ void SetupAgreement::compare_values(const std::vector<std::string>& names,
                                     std::span<const Tensor> values) {
   hashes_.clear();
   for (const Tensor& value : values) hashes_.push_back(hash_of(value));
-  compare_hashes(names, 0);
+  if (const auto warning = difference_of_hashes(names, 0)) warn(*warning);
 }
 
-void SetupAgreement::tell_of_values(const GradientAccess& gradients, std::uint64_t steps) {
+std::optional<std::string> SetupAgreement::difference_of_values(const GradientAccess& gradients,
+                                                                std::uint64_t steps) {
   std::vector<std::string> names;
   for (const GradientParameter& each : gradients.parameters()) names.push_back(each.name);
-  compare_hashes(names, steps);
+  return difference_of_hashes(names, steps);
 }
 
-void SetupAgreement::compare_hashes(const std::vector<std::string>& names, std::uint64_t steps) {
-  const std::vector<std::int64_t>& hashes = hashes_;
-  const Extremes all = extremes("parameters", hashes);
+std::optional<std::string> SetupAgreement::difference_of_hashes(
+    const std::vector<std::string>& names, std::uint64_t steps) {
+  const Extremes all = extremes("parameters", hashes_);
   std::vector<std::size_t> different;
-  for (std::size_t i = 0; i < hashes.size(); ++i) {
+  for (std::size_t i = 0; i < hashes_.size(); ++i) {
     if (all.least[i] != all.most[i]) different.push_back(i);
   }
-  if (different.empty()) return;  // two that differ in all may look alike in none
-  values_differed_ = true;
   const std::vector<Rank> ranks = set_.ranks();
-  std::vector<std::int64_t> own(ranks.size(), kNothing);
-  own[static_cast<std::size_t>(set_.rank())] = hashes[different.front()];
-  const std::vector<std::int64_t> by_rank = extremes("parameters.ranks", own).most;
-  const auto first = std::ranges::find_if(by_rank, [](auto hash) { return hash != kNothing; });
-  const Rank teller = ranks[static_cast<std::size_t>(first - by_rank.begin())];
-  if (teller != set_.world()->topology().rank) return;
-  std::vector<Rank> others;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (by_rank[i] != kNothing && by_rank[i] != *first) others.push_back(ranks[i]);
+  std::optional<std::string> warning;
+  if (!different.empty()) {  // two that differ in all may look alike in none
+    values_differed_ = true;
+    std::vector<std::int64_t> own(ranks.size(), kNothing);
+    own[static_cast<std::size_t>(set_.rank())] = hashes_[different.front()];
+    const std::vector<std::int64_t> by_rank = extremes("parameters.ranks", own).most;
+    const auto first = std::ranges::find_if(by_rank, [](auto hash) { return hash != kNothing; });
+    const Rank teller = ranks[static_cast<std::size_t>(first - by_rank.begin())];
+    std::vector<Rank> others;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (by_rank[i] != kNothing && by_rank[i] != *first) others.push_back(ranks[i]);
+    }
+    if (teller == set_.world()->topology().rank) {
+      warning = describe_values(names, different, teller, others, steps);
+    }
   }
+  answers_.erase("parameters");
+  answers_.erase("parameters.ranks");
+  return warning;
+}
+
+std::string SetupAgreement::describe_values(const std::vector<std::string>& names,
+                                            const std::vector<std::size_t>& different, Rank teller,
+                                            const std::vector<Rank>& others,
+                                            std::uint64_t steps) const {
   std::ostringstream text;
   text << owner() << ": parameters differ between rank " << teller << " and "
        << describe_ranks(others)
@@ -264,7 +280,7 @@ void SetupAgreement::compare_hashes(const std::vector<std::string>& names, std::
             "are being reduced. ";
   }
   text << "HVD_CHECK_PARAMETERS=0 turns this check off";
-  warn(text.str());
+  return text.str();
 }
 
 void warn(const std::string& text) {

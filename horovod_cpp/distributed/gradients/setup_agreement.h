@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,10 +44,12 @@ class SetupAgreement {
   void compare_values(const std::vector<std::string>& names, std::span<const Tensor> values);
   // A hash of all values of the parameters, if this rank compares them with others'.
   std::int64_t hash_values(const GradientAccess& gradients, bool compared);
-  // Collective, where those hashes differ after so many steps: the first rank that compares warns,
-  // naming the first parameter.
-  void tell_of_values(const GradientAccess& gradients, std::uint64_t steps);
-  // Whether a rank has warned; the same on all.
+  // Collective, where those hashes differ after so many steps: on the first rank that compares what
+  // to warn of, which names the first parameter; nothing on the others. Interrupted, it may be
+  // called again.
+  std::optional<std::string> difference_of_values(const GradientAccess& gradients,
+                                                  std::uint64_t steps);
+  // Whether there was one; the same on all ranks.
   bool values_differed() const { return values_differed_; }
   // Whether compare() ("setup") or greatest() succeeded, and no rank has come back from a join()
   // since: who had joined before its first step knows nothing of what the others agreed on.
@@ -86,7 +89,11 @@ class SetupAgreement {
   template <typename Number>
   std::vector<Number> answer(const std::string& what);
   std::vector<std::int64_t> numbers_of(const GradientAccess& gradients, const Setup& setup);
-  void compare_hashes(const std::vector<std::string>& names, std::uint64_t steps);
+  std::optional<std::string> difference_of_hashes(const std::vector<std::string>& names,
+                                                  std::uint64_t steps);
+  std::string describe_values(const std::vector<std::string>& names,
+                              const std::vector<std::size_t>& different, Rank teller,
+                              const std::vector<Rank>& others, std::uint64_t steps) const;
   [[noreturn]] void differ(const std::string& what, const std::string& here,
                            const std::string& advice) const;
   std::string owner() const;

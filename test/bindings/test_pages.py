@@ -71,6 +71,7 @@ hvd.barrier()  # a rank that leaves ends what other ranks have not finished
 # Where the Python blocks of a page are run.
 RUN_BY = {"README.md": "test/torch/test_pages.py",
           "docs/from-horovod.md": "test/torch/test_pages.py",
+          "docs/from-ddp.md": "test/trainers/test_trainers.py",
           "docs/keras.md": "test/keras/test_examples.py",
           "docs/tensorflow.md": "test/tensorflow/test_pages.py",
           "docs/gpu.md": "needs a GPU", "docs/recipes.md": "here", "docs/notebooks.md": "here"}

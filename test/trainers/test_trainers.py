@@ -5,8 +5,10 @@ import os
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 import pytest
+from pages import blocks
 
 _BOTH = """
 import hashlib
@@ -75,6 +77,42 @@ fit(2)
 fit(3, folder + "/last.ckpt")
 """
 
+# Each rank is a trainer of its own. {METHOD}: the page's, without which it may not clip.
+OPTIMIZER = _BOTH + """
+import lightning
+from torch.utils.data import DistributedSampler
+
+import horovod_cpp.torch as hvd
+
+hvd.init()
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.network = network()
+
+    def training_step(self, batch, index):
+        return torch.nn.functional.cross_entropy(self.network(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return hvd.DistributedOptimizer(torch.optim.AdamW(self.parameters(), lr=0.02),
+                                        self.named_parameters())
+
+{METHOD}
+
+torch.manual_seed(3)
+model = Model()
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+samples = TensorDataset(inputs, labels)
+trainer = lightning.Trainer(
+    accelerator="cpu", devices=1, max_epochs=2, logger=False, enable_progress_bar=False,
+    enable_model_summary=False, enable_checkpointing=False, use_distributed_sampler=False,
+    accumulate_grad_batches=2, gradient_clip_val=0.05)
+trainer.fit(model, DataLoader(samples, batch_size=8,
+                              sampler=DistributedSampler(samples, hvd.size(), hvd.rank())))
+tell(hvd.rank(), model, trainer.global_step)
+"""
+
 ACCELERATE = _BOTH + """
 import accelerate
 
@@ -132,6 +170,17 @@ def test_a_trainer_learns_the_bits_of_gloo(program, tmp_path):
     assert sorted(digests[:half]) == sorted(digests[half:]), with_gloo  # of the two ranks
     ours, done = results(program, "horovod_cpp", tmp_path / "ours")
     assert done.returncode == 0 and ours == with_gloo, done.stdout
+
+
+def test_our_optimizer_in_lightning_clips_what_is_reduced(tmp_path):
+    (_, method), = blocks("docs/from-ddp.md", "python")
+    told, done = results(OPTIMIZER.replace("{METHOD}", textwrap.indent(method, "    ")), "horovod_cpp",
+                         tmp_path / "clips")
+    assert done.returncode == 0, done.stdout
+    (_, *first), (_, *second) = (line.split() for line in told)
+    assert first == second and first[1] == "10", told
+    _, done = results(OPTIMIZER.replace("{METHOD}", ""), "horovod_cpp", tmp_path / "refused")
+    assert done.returncode != 0 and "call the optimizer's synchronize()" in done.stdout, done.stdout
 
 
 def test_lightning_takes_hvdruns_ranks_in_a_slurm_job_too(tmp_path):

@@ -97,7 +97,7 @@ void bind_comparison(py::module_& m) {
   m.def(
       "_compare_values",
       [](const std::string& owner, const StateLike& state, const PythonProcessSet& set) {
-        const ProcessSet ranks = set.registered();
+        const ProcessSet& ranks = set.registered();
         if (!ranks.world()->options().check_parameters) return;
         std::vector<std::string> names;
         std::vector<Tensor> values;

@@ -82,10 +82,11 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
 
     @short_traceback
     def synchronize(self) -> None:
-        """Wait until every gradient is reduced; ``param.grad`` are the results.
+        """Wait until every gradient is reduced; ``param.grad`` are the results. Collective.
 
-        Call it before reading or clipping gradients. Calling it again before the next backward()
-        does nothing, and neither does step() then.
+        Call it before reading or clipping gradients. A second call before the next backward()
+        changes nothing, and neither does step() then; but ranks ask each other in each call, so all
+        have to make it.
         """
         self._hvd_reducer.synchronize()
 

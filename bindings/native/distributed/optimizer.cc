@@ -141,9 +141,9 @@ void bind_distributed_optimizer(py::module_& m) {
           "__exit__", [](GuardContext& self, const py::Args<py::object>&) { self.exit(); }, "End.");
   optimizer_class(m)
       .def("synchronize", &DistributedOptimizer::synchronize, ReleaseGil(),
-           "Wait until every gradient is reduced (and clipped, if that is an option). Call it "
-           "before reading or\nclipping gradients; calling it again before the next backward() "
-           "does nothing.")
+           "Wait until every gradient is reduced (and clipped, if that is an option). Collective. "
+           "Call it before\nreading or clipping gradients; a second call before the next "
+           "backward() changes nothing, but all\nranks have to make it.")
       .def("skip_synchronize",
            &guard_of<DistributedOptimizer, &DistributedOptimizer::skip_synchronize>,
            "Context manager in which step() does not synchronize: call synchronize(), change the "

@@ -147,8 +147,9 @@ void RankVotes::tell_of_differences(Attempts& attempts) {
 void RankVotes::tell_of_options(Attempts& attempts) {
   const auto difference = agreement_->difference("options", context_.gradients->options());
   options_differ_ = false;
-  comparisons_.stop();                      // the text says that parameters will differ
-  compares_options_ = differing_is_error_;  // a warning is told once
+  comparisons_.stop();  // the text says that parameters will differ
+  // A warning is told once.
+  compares_options_ = differing_is_error_;
   had_news_ = had_news_ || differing_is_error_;
   const std::string text = owner_ + ": the ranks' optimizers differ: " + difference.text +
                            ". Their parameters will differ too. Give all ranks the same options, a "

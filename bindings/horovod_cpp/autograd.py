@@ -164,8 +164,8 @@ class Function:
 
         y = Cube.apply(x)
 
-    ``backward`` returns a gradient for each argument of ``forward``, None for those without one.
-    It may be differentiated again where it consists of differentiable functions.
+    ``backward`` returns a gradient for each argument of ``forward``, of its shape and dtype, None for
+    those without one. It may be differentiated again where it consists of differentiable functions.
     """
 
     @staticmethod

@@ -57,8 +57,8 @@ class AutogradContext {
 //   Tensor y = Cube::apply(x);
 //
 // forward runs outside the graph and takes any arguments; backward gives one gradient for each
-// Tensor among them, in their order, undefined for none. It may be differentiated again where it
-// consists of differentiable functions.
+// Tensor among them, in their order, of its shape and dtype, undefined for none. It may be
+// differentiated again where it consists of differentiable functions.
 template <typename Derived>
 class Function {
  public:

@@ -26,8 +26,8 @@ struct Edge {
   const void* key() const { return node ? static_cast<const void*>(node.get()) : leaf.id(); }
 };
 
-// Gradients of the inputs, given that of the result. Undefined where the edge wants none (it may
-// also be given there; it is ignored).
+// Gradients of the inputs, of their shapes and dtypes, given that of the result. Undefined where
+// the edge wants none (it may also be given there; it is ignored).
 using Backward = std::function<std::vector<Tensor>(const Tensor& gradient)>;
 
 // How often an operation can be differentiated. kAny: its Backward is made of recorded functions

@@ -111,6 +111,20 @@ void refuse_nan(const Node& node, const std::vector<Tensor>& results) {
   }
 }
 
+// What functions and hooks written elsewhere return may be anything.
+void refuse_misfits(const Node& node, const std::vector<Tensor>& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Tensor& result = results[i];
+    const Edge& input = node.inputs[i];
+    if (!result.defined() || !input.wanted()) continue;
+    const Shape& shape = input.node ? input.node->shape : input.leaf.shape();
+    const DType dtype = input.node ? input.node->dtype : input.leaf.dtype();
+    if (result.shape() == shape && result.dtype() == dtype) continue;
+    throw InvalidArgumentError("backward of ", node.name, " gave a gradient ", result.shape(), " ",
+                               result.dtype(), " for input ", i, ", which is ", shape, " ", dtype);
+  }
+}
+
 struct Later {
   bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
     return a->sequence < b->sequence;
@@ -204,6 +218,7 @@ class Pass {
       const Scoped<const Pass*> in_pass(running_pass, this);
       const bool once = create_graph_ && node->order == Order::kOnce;
       results = once ? run_once(*node, gradient) : node->backward(gradient);
+      refuse_misfits(*node, results);
       if (anomaly_enabled()) refuse_nan(*node, results);
     }
     gradient = {};

@@ -66,6 +66,18 @@ struct Poison : Function<Poison> {
   }
 };
 
+struct Misfit : Function<Misfit> {
+  static constexpr const char* kName = "Misfit";
+  static Tensor forward(AutogradContext& context, const Tensor&, const Tensor& x, Tensor given) {
+    context.data = std::move(given);
+    return x * 2.0;
+  }
+  static std::vector<Tensor> backward(AutogradContext& context, const Tensor&) {
+    const Tensor given = std::any_cast<Tensor>(context.data);
+    return {given, given, {}};
+  }
+};
+
 TEST(Function, IsDifferentiatedByItsBackward) {
   const auto cube = [](const Inputs& x) { return ScaledCube::apply(x[0], 2.0); };
   gradcheck(cube, {leaf({3})});
@@ -95,6 +107,26 @@ TEST(Function, NamesItselfInErrors) {
   const Tensor y = Exponential::apply(x);
   y.detach().zero_();
   EXPECT_THAT(error_of([&] { sum(y).backward(); }), HasSubstr("Exponential"));
+}
+
+TEST(Function, GivesGradientsOfTheShapeAndDtypeOfItsInputs) {
+  const Tensor constant = leaf({2, 2}).detach();  // whose gradient is not looked at
+  const Tensor x = leaf({3});
+  const auto refused = [&](const Tensor& input, const Tensor& given) {
+    const Tensor y = sum(Misfit::apply(constant, input, given));
+    const std::string message = error_of([&] { y.backward(); });
+    EXPECT_EQ(message, error_of([&] { grad({sum(Misfit::apply(constant, input, given))}, {x}); }));
+    EXPECT_FALSE(x.grad().defined());
+    return message;
+  };
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{2, 3}}) {  // smaller and larger
+    EXPECT_EQ(refused(x, Tensor::zeros(shape, DType::kF64)),
+              "backward of Misfit gave a gradient " + to_string(shape) +
+                  " float64 for input 1, which is [3] float64");
+  }
+  EXPECT_THAT(refused(x * 2.0, Tensor::zeros({3})), HasSubstr("[3] float32 for input 1"));
+  sum(Misfit::apply(constant, x, Tensor::ones({3}, DType::kF64))).backward();
+  EXPECT_EQ(x.grad().to_vector(), V(3, 1.0));
 }
 
 TEST(Anomaly, NamesTheFirstOperationThatGivesANaN) {

@@ -156,6 +156,10 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
   return a_begin < b_end && b_begin < a_end;
 }
 
+Tensor apart_from(const Tensor& written, const Tensor& read) {
+  return may_overlap(written, read) ? clone(read) : read;
+}
+
 Tensor in_place_of(const Tensor& place, Shape shape, const Tensor& a, const Tensor& b) {
   const bool fits = place.defined() && place.shape() == shape && place.dtype() == a.dtype() &&
                     place.is_contiguous() && !may_overlap(place, a) && !may_overlap(place, b);

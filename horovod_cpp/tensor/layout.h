@@ -52,6 +52,8 @@ Tensor to_device(const Tensor& a, const Device& device);  // `a` itself when it 
 
 // Whether an element of one may lie where one of the other does; both are on one device.
 bool may_overlap(const Tensor& a, const Tensor& b);
+// `read`, or a copy where writing into `written` may change it.
+Tensor apart_from(const Tensor& written, const Tensor& read);
 // A tensor for a kernel's result of this shape and of a's dtype: `place`, if it is one and lies
 // apart from what the kernel reads, else a new one.
 Tensor in_place_of(const Tensor& place, Shape shape, const Tensor& a, const Tensor& b);

@@ -70,7 +70,7 @@ Tensor readable_while_written(const Tensor& target, const Tensor& other) {
   const bool same_elements = target.address() == other.address() &&
                              target.dtype() == other.dtype() && target.shape() == other.shape() &&
                              target.strides() == other.strides();
-  return same_elements || !kernels::may_overlap(target, other) ? other : kernels::clone(other);
+  return same_elements ? other : kernels::apart_from(target, other);
 }
 
 }  // namespace

@@ -183,16 +183,18 @@ void scatter(const Tensor& target, std::int64_t axis, const Tensor& index, const
   check_reach(index, source, at, false, function);
   check_range(index, target.size(at), function);
   if (add) require_arithmetic(target.dtype(), function);
+  const Tensor positions = apart_from(target, index);
+  const Tensor values = apart_from(target, source);
   dispatch_any(target.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* in = source.data<T>();
+    const T* in = values.data<T>();
     T* out = target.data<T>();
     if (!add) {
-      for_each_indexed(index, source.strides(), target, at,
+      for_each_indexed(positions, values.strides(), target, at,
                        [&](std::int64_t from, std::int64_t to) { out[to] = in[from]; });
     } else if constexpr (!kIsComplex<T> && !std::is_same_v<T, bool>) {
       for_each_indexed(
-          index, source.strides(), target, at,
+          positions, values.strides(), target, at,
           [&](std::int64_t from, std::int64_t to) { add_block(out + to, in + from, 1.0, 1); });
     }
   });

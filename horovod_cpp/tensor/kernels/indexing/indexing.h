@@ -14,6 +14,7 @@ namespace hvd::kernels {
 Tensor gather(const Tensor& a, std::int64_t axis, const Tensor& index, const char* function);
 // target[index[i][j]][j] = (or +=) source[i][j]; `source` reaches as far as `index` at least. Of
 // several writes to one element the last in row-major order stays. Adding takes arithmetic dtypes.
+// The memory of `target` may be that of the others: they are read first.
 void scatter(const Tensor& target, std::int64_t axis, const Tensor& index, const Tensor& source,
              bool add, const char* function);
 

@@ -113,6 +113,27 @@ TEST(Scatter, LetsTheLastWriteStay) {
               HasSubstr("scatter_"));
 }
 
+TEST(Scatter, ReadsWhatTheTargetWasBefore) {
+  Tensor a = Tensor::arange(4);
+  index_put_(a, {integers({1, 2, 3}, {3})}, a.slice(0, 0, 3));
+  EXPECT_EQ(a.to_vector(), (V{0, 0, 1, 2}));
+  a = Tensor::arange(4);
+  index_put_(a, {bools({0, 1, 1, 1}, {4})}, a.slice(0, 0, 3));
+  EXPECT_EQ(a.to_vector(), (V{0, 0, 1, 2}));
+  a = Tensor::arange(4).reshape({2, 2}).t();  // strided
+  index_put_(a, {integers({1, 0}, {2})}, a);
+  EXPECT_EQ(a.to_vector(), (V{1, 3, 0, 2}));
+  a = Tensor::arange(3);
+  scatter_add_(a, 0, integers({2, 1, 0}, {3}), a);
+  EXPECT_EQ(a.to_vector(), (V{2, 2, 2}));
+  a = integers({2, 0, 3, 1}, {4});
+  scatter_(a, 0, a, Tensor::arange(4));
+  EXPECT_EQ(a.to_vector(), (V{1, 3, 0, 2}));
+  a = integers({1, 0, 2, 3}, {4});
+  scatter_(a, 0, a, Tensor::full({4}, 1e9, DType::kI64));  // indices that would be out of range
+  EXPECT_EQ(a.to_vector(), V(4, 1e9));
+}
+
 TEST(Nonzero, ListsPositionsInRowMajorOrder) {
   const Tensor a = values({0, 2, 3, 0}, {2, 2});
   EXPECT_EQ(nonzero(a).to_vector(), (V{0, 1, 1, 0}));

@@ -83,11 +83,24 @@ void take_over(const Tensor& param, const Tensor& master) {
   }
 }
 
+// What the user set: fit for the loops of a rule, which go by the shape and dtype of the parameter.
+void make_fit(Tensor& tensor, const char* name, const Tensor& param, DType dtype) {
+  if (tensor.shape() != param.shape() || tensor.dtype() != dtype) {
+    throw InvalidArgumentError("optimizer: state '", name, "' is ", describe(tensor), ": expected ",
+                               dtype, " ", param.shape(), ", as the parameter");
+  }
+  require_same_device(name, param, tensor);
+  tensor = tensor.contiguous();
+}
+
 Tensor& master_of(const Tensor& param, ParamState& state) {
   Tensor& master = state.tensors[kMasterParam];
   if (!master.defined()) {
     master = param.detach().to(DType::kF32);
-  } else if (param.dtype() == DType::kF16) {
+    return master;
+  }
+  make_fit(master, kMasterParam, param, DType::kF32);
+  if (param.dtype() == DType::kF16) {
     take_over<Float16>(param, master);
   } else {
     take_over<BFloat16>(param, master);
@@ -151,6 +164,7 @@ void RuleOptimizer::step_one(Tensor& param, const Options& options) {
     update(master, grad.to(DType::kF32).contiguous(), state, options);
     param.copy_(master);
   } else {
+    state.tensors.erase(kMasterParam);  // of when the parameter was half
     update(param, grad.contiguous(), state, options);
     bump_version(param);
   }
@@ -189,7 +203,11 @@ std::optional<ParamState> RuleOptimizer::take_param(StateEntries& entries, const
   };
   for (const std::string& name : traits_.optional_state_tensors) take(name);
   std::vector<std::string> required = traits_.state_tensors;
-  if (half) required.emplace_back(kMasterParam);
+  if (half) {
+    required.emplace_back(kMasterParam);
+  } else {
+    entries.take(key + kMasterParam, param.shape(), DType::kF32);  // of when it was half
+  }
   for (const std::string& name : required) {
     if (!take(name)) entries.fail(key + name, "is missing");
   }
@@ -244,8 +262,11 @@ void RuleOptimizer::load_state_dict(const NamedTensors& state) {
 
 Tensor& state_tensor(ParamState& state, const char* name, const Tensor& param, double initial) {
   Tensor& tensor = state.tensors[name];
-  if (!tensor.defined())
+  if (tensor.defined()) {
+    make_fit(tensor, name, param, param.dtype());
+  } else {
     tensor = Tensor::full(param.shape(), initial, param.dtype(), param.device());
+  }
   return tensor;
 }
 

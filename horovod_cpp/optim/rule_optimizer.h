@@ -74,7 +74,9 @@ class RuleOptimizer : public Optimizer {
   std::map<const void*, ParamState> state_;
 };
 
-// The state tensor `name`, like `param` and filled with `initial` when it is new.
+// The state tensor `name`, like `param` and filled with `initial` when it is new. Throws
+// InvalidArgumentError naming it if someone set one of another shape, dtype or device; one that is
+// not contiguous is replaced by a copy.
 Tensor& state_tensor(ParamState& state, const char* name, const Tensor& param, double initial = 0);
 
 // One group with the optimizer's defaults.

@@ -157,6 +157,31 @@ TEST(HalfPrecision, TakesOverWhatSomeoneElseWrote) {
   }
 }
 
+TEST(HalfPrecision, RefusesAMasterThatDoesNotFit) {
+  Tensor param = Tensor::ones({2}, DType::kBF16).requires_grad_();
+  SGD sgd({param});
+  param.set_grad(Tensor::ones({2}, DType::kBF16));
+  sgd.state()[param.id()].tensors["master_param"] = Tensor::ones({});
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { sgd.step(); }),
+              HasSubstr("'master_param' is float32 []: expected float32 [2]"));
+}
+
+TEST(HalfPrecision, EndsWithItsMaster) {
+  Tensor half = Tensor::ones({2}, DType::kF16).requires_grad_();
+  SGD of_half({half}, {.lr = 0.5, .momentum = 0.5});
+  half.set_grad(Tensor::ones({2}, DType::kF16));
+  of_half.step();
+  Tensor param = half.detach().to(DType::kF32).requires_grad_();
+  SGD sgd({param}, {.lr = 0.5, .momentum = 0.5});
+  sgd.load_state_dict(of_half.state_dict());
+  EXPECT_FALSE(sgd.state().at(param.id()).tensors.contains("master_param"));
+  sgd.state().at(param.id()).tensors["master_param"] = Tensor::ones({2});  // as float() leaves it
+  param.set_grad(Tensor::ones({2}));
+  sgd.step();
+  EXPECT_THAT(param.to_vector(), ::testing::Each(-0.25));
+  EXPECT_FALSE(sgd.state().at(param.id()).tensors.contains("master_param"));
+}
+
 TEST(HalfPrecision, NeedsItsMasterInAStateDict) {
   Tensor param = Tensor::ones({2}, DType::kBF16).requires_grad_();
   Adam adam({param});

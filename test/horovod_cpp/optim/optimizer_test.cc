@@ -77,6 +77,27 @@ TEST(Optimizer, OfAProgramNeedsNoCheckOfItsOptions) {
   EXPECT_THAT(error_of([&] { optimizer.set_defaults({{"momentum", 1}}); }), HasSubstr("momentum"));
 }
 
+TEST(Optimizer, RefusesAStateThatDoesNotFitTheParameter) {
+  Tensor param = parameter(1, {2, 3});
+  SGD sgd({param}, {.lr = 1, .momentum = 0.5});
+  set_grad(param, 0);
+  const auto step_with = [&](const Tensor& buffer) {
+    sgd.state()[param.id()].tensors["momentum_buffer"] = buffer;
+    sgd.step();
+  };
+  EXPECT_THAT(error_of([&] { step_with(Tensor::zeros({})); }),
+              HasSubstr("'momentum_buffer' is float32 []: expected float32 [2, 3]"));
+  EXPECT_THAT(error_of([&] {
+                step_with(Tensor::zeros({2, 3}, DType::kF64));
+              }),
+              HasSubstr("float64 [2, 3]"));
+  EXPECT_THAT(param.to_vector(), Each(1));
+  const Tensor buffer = Tensor::arange(6, DType::kF32).reshape({3, 2}).t();
+  step_with(buffer);
+  EXPECT_TRUE(bitwise_equal(param.detach(), 1.0 - buffer * 0.5));
+  step_with(Tensor::ones({3}).expand({2, 3}));
+}
+
 TEST(Optimizer, SkipsParametersWithoutAGradient) {
   Tensor a = parameter(1);
   Tensor b = parameter(1);

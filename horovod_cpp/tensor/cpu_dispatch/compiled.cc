@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include <Eigen/Core>
+#include <limits>
 
 #include "horovod_cpp/tensor/cpu_dispatch/compiled.h"
 
@@ -29,6 +30,24 @@ Chunk<T> exp_of(const Chunk<T>& x) {
   T* out = result.data();
   for (int i = 0; i < kLanes<T>; ++i) out[i] = in[i] < kLowest ? T(0) : out[i];
   return result;
+}
+
+// The natural logarithm. Eigen takes what is smaller than any normal number for the smallest of
+// them or for 0, so that is made larger by a power of two first.
+template <typename T>
+Chunk<T> log_of(const Chunk<T>& x) {
+  constexpr T kScale = sizeof(T) == sizeof(float) ? T(0x1p24) : T(0x1p53);
+  constexpr T kLogOfScale = sizeof(T) == sizeof(float) ? T(16.635532333) : T(36.7368005696771);
+  Chunk<T> scaled = x;
+  Chunk<T> excess = Chunk<T>::Zero();
+  T* in = scaled.data();
+  T* over = excess.data();
+  for (int i = 0; i < kLanes<T>; ++i) {
+    const bool small = in[i] < std::numeric_limits<T>::min();
+    over[i] = small ? kLogOfScale : T(0);
+    in[i] *= small ? kScale : T(1);
+  }
+  return scaled.log() - excess;
 }
 
 // out = function(chunk of in); the last chunk is padded with ones.
@@ -105,7 +124,7 @@ void unary(Unary op, const T* in, T* out, std::int64_t n) {
     case Unary::kExp:
       return map_chunks(in, out, n, [](const Chunk<T>& x) -> Chunk<T> { return exp_of<T>(x); });
     case Unary::kLog:
-      return map_chunks(in, out, n, [](const Chunk<T>& x) -> Chunk<T> { return x.log(); });
+      return map_chunks(in, out, n, [](const Chunk<T>& x) -> Chunk<T> { return log_of<T>(x); });
     case Unary::kTanh:
       return map_chunks(in, out, n, [](const Chunk<T>& x) -> Chunk<T> { return x.tanh(); });
     case Unary::kSigmoid:

@@ -102,6 +102,12 @@ TYPED_TEST(Levels, GiveSpecialValuesTheirMeaning) {
     EXPECT_EQ(at(Unary::kLog, 0), -kInf) << each->name;
     EXPECT_EQ(at(Unary::kLog, kInf), kInf) << each->name;
     EXPECT_TRUE(std::isnan(at(Unary::kLog, -1))) << each->name;
+    for (TypeParam x = std::numeric_limits<TypeParam>::min(); x > 0; x /= 2) {  // subnormal
+      const TypeParam expected = std::log(x);
+      EXPECT_NEAR(at(Unary::kLog, x), expected,
+                  -expected * std::numeric_limits<TypeParam>::epsilon())
+          << each->name << " " << x;
+    }
     EXPECT_EQ(at(Unary::kSqrt, kInf), kInf) << each->name;
     EXPECT_EQ(at(Unary::kTanh, -kInf), -1) << each->name;
     EXPECT_EQ(at(Unary::kSigmoid, -1000), 0) << each->name;

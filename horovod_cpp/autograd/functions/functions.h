@@ -313,7 +313,8 @@ Tensor argmin(const Tensor& a, std::int64_t axis, bool keepdim = false);
 Tensor argmin(const Tensor& a);
 
 // Mean squared distance from the mean, the sum divided by count - correction, and its root. A count
-// of correction or less gives NaN. Floating dtypes. Where std is 0 its gradient is 0 too.
+// of correction or less gives NaN. Floating dtypes, computed in float64 and rounded. Where std is 0
+// its gradient is 0 too.
 Tensor var(const Tensor& a, std::vector<std::int64_t> axes = {}, double correction = 1.0,
            bool keepdim = false);
 Tensor std(const Tensor& a, std::vector<std::int64_t> axes = {}, double correction = 1.0,

@@ -40,6 +40,14 @@ Tensor scaled_sum(const Tensor& a, const std::vector<bool>& mask, bool keepdim, 
                 });
 }
 
+// `function` of a in float64, rounded as autocast has it: there no square of a float32 overflows,
+// and numbers that are far from 0 keep the digits in which they differ.
+template <typename Function>
+Tensor in_float64(const Tensor& a, Function function) {
+  const DType rounded = autograd::raises(a) ? DType::kF32 : a.dtype();
+  return autograd::cast(function(autograd::cast(a, DType::kF64)), rounded);
+}
+
 using Forward = Tensor (*)(const Tensor&);
 using Backward = Tensor (*)(const Tensor&, const Tensor&);
 
@@ -74,6 +82,9 @@ Tensor sum(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
 
 Tensor mean(const Tensor& a, std::vector<std::int64_t> axes, bool keepdim) {
   shapes::require_floating(a, "mean");
+  if (autograd::is_half(a)) {
+    return autograd::rounded_back(mean(autograd::widened(a), std::move(axes), keepdim), a);
+  }
   const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "mean");
   return scaled_sum(a, mask, keepdim, 1.0 / count_of(a, mask), "mean");
 }
@@ -177,20 +188,24 @@ Tensor argmin(const Tensor& a) {
 
 Tensor var(const Tensor& a, std::vector<std::int64_t> axes, double correction, bool keepdim) {
   shapes::require_floating(a, "var");
-  if (autograd::raises(a)) return var(autograd::widened(a), std::move(axes), correction, keepdim);
   const double count = count_of(a, shapes::axis_mask(axes, a.dim(), "var"));
   const double divisor = std::max(count - correction, 0.0);
-  return sum(square(a - mean(a, axes, true)), axes, keepdim) / divisor;
+  return in_float64(a, [&](const Tensor& x) {
+    return sum(square(x - mean(x, axes, true)), axes, keepdim) / divisor;
+  });
 }
 
 Tensor std(const Tensor& a, std::vector<std::int64_t> axes, double correction, bool keepdim) {
   shapes::require_floating(a, "std");
-  return root_of(var(a, std::move(axes), correction, keepdim), sqrt);
+  return in_float64(
+      a, [&](const Tensor& x) { return root_of(var(x, axes, correction, keepdim), sqrt); });
 }
 
 Tensor norm(const Tensor& a, double p, std::vector<std::int64_t> axes, bool keepdim) {
   shapes::require_floating(a, "norm");
-  if (autograd::raises(a)) return norm(autograd::widened(a), p, std::move(axes), keepdim);
+  if (autograd::is_half(a)) {
+    return autograd::rounded_back(norm(autograd::widened(a), p, std::move(axes), keepdim), a);
+  }
   if (!(p > 0.0)) throw InvalidArgumentError("norm: p = ", p);
   const std::vector<bool> mask = shapes::axis_mask(axes, a.dim(), "norm");
   const Tensor size = abs(a);

@@ -86,6 +86,29 @@ TEST(Edges, ProductsOfIntegersKeepTheirDtype) {
   }
 }
 
+TEST(Edges, HalfTypesAreReducedInFloat32) {
+  const auto halves = [](V numbers, DType dtype) {
+    const auto count = std::ssize(numbers);
+    return values(std::move(numbers), {count}).to(dtype);
+  };
+  EXPECT_EQ(mean(Tensor::ones({70000}, DType::kF16)).item(), 1);
+  EXPECT_EQ(norm(Tensor::full({400}, 300, DType::kF16)).item(), 6000);
+  EXPECT_EQ(norm(Tensor::full({400}, 300, DType::kF16), 3.0, {}).dtype(), DType::kF16);
+  EXPECT_EQ(std(halves({400, -400}, DType::kF16), {}, 0).item(), 400);
+  EXPECT_EQ(var(halves({1000, 1004}, DType::kBF16), {}, 0).item(), 4);
+  EXPECT_EQ(std(halves({1000, 1004}, DType::kBF16), {}, 0).item(), 2);
+  const Tensor x = halves({400, -400}, DType::kF16).requires_grad_();
+  std(x, {}, 0).backward();
+  EXPECT_EQ(x.grad().to_vector(), (V{0.5, -0.5}));
+}
+
+TEST(Edges, SpreadsOfFloat32NeitherOverflowNorLoseDigits) {
+  EXPECT_EQ(var(values({1e7 + 1, 1e7 + 2, 1e7 + 3}, {3}).to(DType::kF32)).item(), 1);
+  const Tensor far = values({0x1p70, -0x1p70}, {2}).to(DType::kF32);
+  EXPECT_EQ(std(far, {}, 0).item(), 0x1p70);
+  EXPECT_EQ(std(far).dtype(), DType::kF32);
+}
+
 TEST(Edges, IntegersCompareWithNumbersThatTheyCannotBe) {
   for (const DType dtype : {DType::kI64, DType::kU8, DType::kBool}) {
     const Tensor x = integers({0, 1}, {2}).to(dtype);

@@ -249,6 +249,12 @@ void require_fits(double value, DType dtype, const char* function) {
   throw InvalidArgumentError(function, ": ", value, " does not fit dtype ", dtype);
 }
 
+void require_whole(double value, DType dtype) {
+  const bool has_fractions = is_floating(dtype) || is_complex(dtype);
+  if (has_fractions || (std::isfinite(value) && value == std::trunc(value))) return;
+  throw InvalidArgumentError("the number ", value, " is not a ", dtype);
+}
+
 void fill(const Tensor& target, double value) {
   require_fits(value, target.dtype(), "fill");
   backend_of(target).fill(target, value);

@@ -70,5 +70,7 @@ void fill(const Tensor& target, double value);
 bool fits(double value, DType dtype);
 // Otherwise throws InvalidArgumentError naming `function`.
 void require_fits(double value, DType dtype, const char* function);
+// Throws InvalidArgumentError if integers or bools would lose the fraction of `value`.
+void require_whole(double value, DType dtype);
 
 }  // namespace hvd::kernels

@@ -127,7 +127,8 @@ class Tensor {
   Tensor& copy_(const Tensor& source);  // broadcasts and converts
   Tensor& fill_(double value);
   Tensor& zero_();
-  // this += alpha * other. `other` broadcasts and has this tensor's dtype; so below.
+  // this += alpha * other. `other` broadcasts and has this tensor's dtype; so below. Numbers that
+  // integers are multiplied with are whole; integers are taken modulo 2^bits.
   Tensor& add_(const Tensor& other, double alpha = 1.0);
   Tensor& sub_(const Tensor& other, double alpha = 1.0) { return add_(other, -alpha); }
   Tensor& mul_(double factor);

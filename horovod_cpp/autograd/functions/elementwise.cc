@@ -29,9 +29,7 @@ Tensor sum_to(const Tensor& a, const Shape& shape) {
 Tensor operand(double value, const Tensor& other) {
   if (other.dtype() != DType::kBool)
     require_arithmetic(other.dtype(), "an operation with a number");
-  if (!is_floating(other.dtype()) && value != std::trunc(value)) {
-    throw InvalidArgumentError("the number ", value, " is not a ", other.dtype());
-  }
+  kernels::require_whole(value, other.dtype());
   return Tensor::full({}, value, other.dtype(), other.device());
 }
 
@@ -487,6 +485,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 
 Tensor masked_fill(const Tensor& a, const Tensor& mask, double value) {
+  kernels::require_whole(value, a.dtype());
   return masked_fill(a, mask, Tensor::scalar(value, a.dtype()));
 }
 

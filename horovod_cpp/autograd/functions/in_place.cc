@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "horovod_cpp/autograd/functions/functions.h"
 #include "horovod_cpp/autograd/recording.h"
+#include "horovod_cpp/tensor/dispatch.h"
 #include "horovod_cpp/tensor/impl.h"
 #include "horovod_cpp/tensor/kernels/elementwise/elementwise.h"
 #include "horovod_cpp/tensor/layout.h"
@@ -110,6 +111,10 @@ Tensor& Tensor::add_(const Tensor& other, double alpha) {
 }
 
 Tensor& Tensor::mul_(double factor) {
+  if (!is_floating(dtype())) {  // exact
+    require_arithmetic(dtype(), "mul_");
+    return mul_(autograd::operand(factor, *this));
+  }
   const bool recorded = records_in_place(*this, {}, "mul_");
   kernels::scale(*this, factor);
   if (recorded) {

@@ -309,6 +309,7 @@ void add_into(const Tensor& target, const Tensor& source, double alpha) {
   shapes::require_same_dtype(target, source, "add_");
   const Backend& backend = backend_of("add_", target, source);
   require_arithmetic(target.dtype(), "add_");
+  require_whole(alpha, target.dtype());
   if (target.shape() == source.shape() && is_channels_last(target) && is_channels_last(source)) {
     backend.add_into(rows_of(target), rows_of(source), alpha);
   } else {
@@ -318,7 +319,7 @@ void add_into(const Tensor& target, const Tensor& source, double alpha) {
 }
 
 void scale(const Tensor& target, double factor) {
-  require_arithmetic(target.dtype(), "mul_");
+  shapes::require_floating(target, "mul_");
   backend_of(target).scale(target, factor);
   bump_version(target);
 }

@@ -46,9 +46,9 @@ Tensor pow(const Tensor& a, double exponent);
 // Operands broadcast and have one floating dtype.
 Tensor pow(const Tensor& a, const Tensor& exponent);
 
-// target += alpha * source, which broadcasts and has the same dtype.
+// target += alpha * source, which broadcasts and has the same dtype; of integers `alpha` is whole.
 void add_into(const Tensor& target, const Tensor& source, double alpha);
-void scale(const Tensor& target, double factor);
+void scale(const Tensor& target, double factor);  // floating dtypes
 
 // -- functions that give bool tensors, or are told by one; operands broadcast
 

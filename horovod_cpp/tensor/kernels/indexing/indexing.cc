@@ -210,6 +210,7 @@ void index_add(const Tensor& target, std::int64_t axis, const Tensor& index, con
                double alpha, const char* function) {
   require_cpu(function, {&target, &index, &source});
   require_arithmetic(target.dtype(), function);
+  require_whole(alpha, target.dtype());
   shapes::require_same_dtype(target, source, function);
   const std::int64_t at = check_list(target, axis, index, function);
   Shape expected = target.shape();

@@ -20,7 +20,8 @@ void scatter(const Tensor& target, std::int64_t axis, const Tensor& index, const
 
 // The slices of `a` at index[0], index[1], ... (one axis) along `axis`.
 Tensor index_select(const Tensor& a, std::int64_t axis, const Tensor& index, const char* function);
-// target's slice at index[i] += alpha * source's slice at i. Arithmetic dtypes.
+// target's slice at index[i] += alpha * source's slice at i. Arithmetic dtypes; those of integers
+// take a whole `alpha`.
 void index_add(const Tensor& target, std::int64_t axis, const Tensor& index, const Tensor& source,
                double alpha, const char* function);
 

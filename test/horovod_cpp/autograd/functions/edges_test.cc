@@ -86,6 +86,26 @@ TEST(Edges, ProductsOfIntegersKeepTheirDtype) {
   }
 }
 
+TEST(Edges, IntegersTakeWholeNumbersExactly) {
+  const std::string refused = "the number 0.500000 is not a int64";
+  const Tensor x = Tensor::ones({2}, DType::kI64);
+  EXPECT_EQ(error_of([&] { x.detach().mul_(0.5); }), refused);
+  EXPECT_EQ(error_of([&] { x.detach().add_(x, 0.5); }), refused);
+  EXPECT_EQ(error_of([&] { x.detach().sub_(x, 0.5); }), "the number -0.500000 is not a int64");
+  EXPECT_EQ(error_of([&] { index_add(x, 0, integers({0, 1}, {2}), x, 0.5); }), refused);
+  EXPECT_EQ(error_of([&] { masked_fill(x, eq(x, 1), 0.5); }), refused);
+  EXPECT_EQ(x.to_vector(), V(2, 1));
+  const std::int64_t large = (std::int64_t{1} << 60) + 1;  // a double does not hold it
+  Tensor exact = integers({large}, {1});
+  EXPECT_TRUE(bitwise_equal(exact.mul_(3.0), integers({3 * large}, {1})));
+  EXPECT_EQ(Tensor::full({}, 1 << 30, DType::kI32).mul_(4.0).item(), 0);  // modulo 2^32
+  EXPECT_EQ(Tensor::full({}, 5, DType::kU8).sub_(Tensor::full({}, 2, DType::kU8)).item(), 3);
+  const Tensor complex = Tensor::zeros({}, DType::kC64);
+  EXPECT_EQ(
+      masked_fill(complex, Tensor::ones({}, DType::kBool), 0.5).data<std::complex<float>>()[0],
+      0.5f);
+}
+
 TEST(Edges, HalfTypesAreReducedInFloat32) {
   const auto halves = [](V numbers, DType dtype) {
     const auto count = std::ssize(numbers);

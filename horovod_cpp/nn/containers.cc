@@ -7,6 +7,7 @@
 namespace hvd::nn {
 
 void NumberedModules::assign(const std::vector<std::shared_ptr<Module>>& modules) {
+  for (std::size_t i = 0; i < modules.size(); ++i) check_part(*this, std::to_string(i), modules[i]);
   for (std::size_t i = size(); i > 0; --i) unregister(std::to_string(i - 1));
   extend(modules);
 }
@@ -29,9 +30,11 @@ Tensor ModuleList::forward(const Tensor&) {
 }
 
 void ModuleDict::insert(const std::string& name, std::shared_ptr<Module> module) {
-  if (module == nullptr) throw InvalidArgumentError("module '", name, "' is null");
-  if (contains(name)) unregister(name);
-  register_module(name, std::move(module));
+  if (contains(name)) {
+    replace_module(name, std::move(module));
+  } else {
+    register_module(name, std::move(module));
+  }
 }
 
 void ModuleDict::erase(const std::string& name) {

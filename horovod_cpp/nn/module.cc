@@ -160,7 +160,22 @@ Tensor call_with_hooks(const std::shared_ptr<Hooks>& hooks, const Tensor& input,
   return output;
 }
 
+bool holds(const Module& above, const Module& module) {
+  return std::ranges::any_of(above.named_children(), [&module](const auto& entry) {
+    return entry.second.get() == &module || holds(*entry.second, module);
+  });
+}
+
 }  // namespace
+
+void check_part(const Module& above, const std::string& name, const std::shared_ptr<Module>& part) {
+  if (part == nullptr) throw InvalidArgumentError("module '", name, "' is null");
+  if (part.get() != &above && !holds(*part, above)) return;
+  throw InvalidArgumentError(
+      "module '", name, "' of this ", above.class_name(), " is, or holds, the ", above.class_name(),
+      " itself: a module cannot be a part of itself. Refer to it without registering it: in "
+      "Python by a tuple of it, in C++ by a plain pointer");
+}
 
 Module::Module(Module&& other) noexcept
     : parameters_(std::move(other.parameters_)),
@@ -366,8 +381,7 @@ void Module::add_child(std::string name, std::shared_ptr<Module> module) {
 }
 
 void Module::adopt(std::string name, std::shared_ptr<Module> module) {
-  if (module == nullptr) throw InvalidArgumentError("module '", name, "' is null");
-  if (module.get() == this) throw InvalidArgumentError("a module cannot hold itself");
+  check_part(*this, name, module);
   module->parent_ = this;
   module->name_ = name;
   children_.emplace_back(std::move(name), std::move(module));
@@ -408,8 +422,7 @@ void Module::replace_buffer(const std::string& name, Tensor value) {
 }
 
 void Module::replace_module(const std::string& name, std::shared_ptr<Module> module) {
-  if (module == nullptr) throw InvalidArgumentError("module '", name, "' is null");
-  if (module.get() == this) throw InvalidArgumentError("a module cannot hold itself");
+  check_part(*this, name, module);
   std::shared_ptr<Module>& place = entry_of(children_, name);
   let_go(name, *place);
   module->parent_ = this;

@@ -109,9 +109,10 @@ class Module {
   // Movable only by a layer's own class, so that Sequential can take layers by value.
   Module(Module&& other) noexcept;
 
-  // Each throws InvalidArgumentError on a name that is empty, contains '.', or is taken, and on an
-  // undefined tensor or module. Returns what was registered; parameters require grad. A buffer that
-  // is not persistent is no part of state_dict().
+  // Each throws InvalidArgumentError on a name that is empty, contains '.', or is taken, on an
+  // undefined tensor or module, and on a module that is, or holds, this one. Returns what was
+  // registered; parameters require grad. A buffer that is not persistent is no part of
+  // state_dict().
   Tensor register_parameter(std::string name, Tensor value);
   Tensor register_buffer(std::string name, Tensor value, bool persistent = true);
   template <std::derived_from<Module> M>
@@ -132,7 +133,7 @@ class Module {
   // Forgets the parameter, buffer or sub-module; throws InvalidArgumentError if there is none.
   void unregister(const std::string& name);
   // Puts another tensor or module in the place of the one of this name and kind. Throws
-  // InvalidArgumentError if there is none, and on an undefined one.
+  // InvalidArgumentError if there is none, and on those that register_...() refuses.
   void replace_parameter(const std::string& name, Tensor value);
   void replace_buffer(const std::string& name, Tensor value);
   void replace_module(const std::string& name, std::shared_ptr<Module> module);
@@ -164,6 +165,9 @@ class Module {
   std::string name_;              // in parent_
   bool training_ = true;
 };
+
+// Throws InvalidArgumentError if `part` is null, or if it is, or holds, `above`.
+void check_part(const Module& above, const std::string& name, const std::shared_ptr<Module>& part);
 
 // module.call() of a body with several outputs, `main` among them.
 template <typename Output, typename Body>

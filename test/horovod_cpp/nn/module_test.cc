@@ -154,6 +154,22 @@ TEST(Module, RefusesPartsItCannotName) {
   EXPECT_THAT(names_of(module.state_dict()), ElementsAre("a"));
 }
 
+TEST(Module, IsNoPartOfItself) {
+  const auto inner = std::make_shared<ModuleList>();
+  const auto outer = std::make_shared<ModuleDict>();
+  outer->insert("list", std::make_shared<Sequential>(inner, Linear(1, 1)));
+  outer->insert("other", inner);
+  const auto refused = [&](const auto& add) {
+    EXPECT_THAT(message_of<InvalidArgumentError>(add), HasSubstr("cannot be a part of itself"));
+    EXPECT_THAT(names_of(outer->state_dict()), ElementsAre("list.1.weight", "list.1.bias"));
+  };
+  refused([&] { inner->append(outer); });
+  refused([&] { inner->append(inner); });
+  refused([&] { outer->insert("other", outer); });
+  const auto list = std::static_pointer_cast<Sequential>(outer->at("list"));
+  refused([&] { list->assign({std::make_shared<ReLU>(), outer}); });
+}
+
 TEST(Sequential, NamesItsModulesByNumberAndRunsThemInOrder) {
   Sequential model(Linear(2, 2, false), std::make_shared<ReLU>(), Linear(2, 1));
   EXPECT_THAT(names_of(model.named_parameters()), ElementsAre("0.weight", "2.weight", "2.bias"));

@@ -46,6 +46,8 @@ std::string find_faults(const NamedTensors& own, const NamedTensors& state,
     } else if (it->second.shape() != tensor.shape()) {
       faults += "; '" + name + "' has shape " + to_string(it->second.shape()) + ", expected " +
                 to_string(tensor.shape());
+    } else if (is_complex(it->second.dtype()) && !is_complex(tensor.dtype())) {
+      faults += str_cat("; '", name, "' is ", it->second.dtype(), ", expected ", tensor.dtype());
     }
     if (it != given.end()) given.erase(it);
   }

@@ -62,8 +62,8 @@ class Module {
     std::vector<std::string> unexpected;
   };
   // Copies values in, converting the dtype. Throws InvalidArgumentError naming missing, unexpected,
-  // doubled or wrongly shaped entries; nothing is changed then. Not strict, missing and unexpected
-  // entries are returned instead.
+  // doubled or wrongly shaped entries, and complex ones of real tensors; nothing is changed then.
+  // Not strict, missing and unexpected entries are returned instead.
   IncompatibleKeys load_state_dict(const NamedTensors& state, bool strict = true);
 
   // Virtual, so that a module can keep parts of itself as they are (frozen statistics).

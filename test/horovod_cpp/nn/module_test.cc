@@ -105,6 +105,8 @@ TEST(Module, NamesAllThatDoesNotFitAndStaysAsItWas) {
   EXPECT_THAT(error({{"weight", weight}, {"bias", bias}, {"bias", bias}}),
               HasSubstr("'bias' appears twice"));
   EXPECT_THAT(error({{"weight", weight}, {"bias", Tensor()}}), HasSubstr("'bias' is missing"));
+  EXPECT_EQ(error({{"weight", weight}, {"bias", Tensor::zeros({3}, DType::kC64)}}),
+            "load_state_dict: 'bias' is complex64, expected float32");
 }
 
 TEST(Module, SwitchesTrainingEverywhere) {

@@ -14,6 +14,7 @@
 #include "core/base/scoped.h"
 #include "core/base/status.h"
 #include "core/system/engine_thread.h"
+#include "core/system/process.h"
 #include "horovod_cpp/data/image_ops.h"
 #include "horovod_cpp/data/transforms.h"
 #include "horovod_cpp/tensor/layout.h"
@@ -156,8 +157,18 @@ class DataLoader::Iterator::Pass {
     for (std::jthread& thread : threads_) thread.request_stop();
   }
 
+  // A child of fork() has no workers to join, and they may have held the mutex.
+  static void drop(Pass* pass) {
+    if (!pass->workers_are_elsewhere()) delete pass;
+  }
+
   // Nothing at the end of the pass.
   std::optional<LoadedBatch> next() {
+    if (workers_are_elsewhere()) {
+      throw InvalidArgumentError(
+          "DataLoader: this process was forked in the middle of a pass, whose workers stayed in "
+          "the parent; begin another pass here");
+    }
     if (consumed_ == plan_.batches.size()) return std::nullopt;
     const auto examples = static_cast<std::int64_t>(plan_.batches[consumed_].size());
     LoadedBatch loaded = threads_.empty() ? load_batch(plan_, consumed_++) : take_slot();
@@ -166,6 +177,10 @@ class DataLoader::Iterator::Pass {
   }
 
  private:
+  bool workers_are_elsewhere() const {
+    return !threads_.empty() && engine::fork_generation() != generation_;
+  }
+
   LoadedBatch take_slot() {
     std::unique_lock lock(mutex_);
     std::optional<LoadedBatch>& slot = slots_[consumed_ % slots_.size()];
@@ -198,6 +213,7 @@ class DataLoader::Iterator::Pass {
   PassPlan plan_;
   std::shared_ptr<Sampler> sampler_;  // of the consumer's thread
   std::int64_t number_;               // of this pass among the sampler's
+  const std::uint32_t generation_ = engine::fork_generation();
 
   std::mutex mutex_;  // guards what follows, up to the threads
   std::condition_variable_any slot_freed_;
@@ -237,8 +253,9 @@ DataLoader::Iterator DataLoader::begin() {
   }
   const SamplerState state = sampler()->state();
   PassPlan plan{dataset_, options_.collate_fn, std::move(batches), state.seed, state.epoch};
-  return Iterator(std::make_shared<Iterator::Pass>(std::move(plan), sampler(), options_.num_workers,
-                                                   options_.prefetch_factor));
+  auto pass = std::make_unique<Iterator::Pass>(std::move(plan), sampler(), options_.num_workers,
+                                               options_.prefetch_factor);
+  return Iterator(std::shared_ptr<Iterator::Pass>(pass.release(), &Iterator::Pass::drop));
 }
 
 }  // namespace hvd::data

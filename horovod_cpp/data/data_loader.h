@@ -42,7 +42,8 @@ struct DataLoaderOptions {
 // an error of this library as the same class, with the example's index before its message; any
 // other std::exception as a std::runtime_error that names the example and has the original nested.
 // Leaving a loop early stops and joins the workers, which takes as long as the examples they are
-// at. Use one loader from one thread; passes may overlap.
+// at. Use one loader from one thread; passes may overlap. A child of fork() begins passes of its
+// own: going on with one that has workers throws InvalidArgumentError there.
 //
 // sampler()->state() between two batches says where the pass is (of overlapping passes: the one
 // begun last), prefetched batches not counted. A loader whose sampler loaded that state goes on

@@ -170,6 +170,20 @@ print(next(batches)[0].tolist())
     assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 1]\n", "")
 
 
+def test_a_forked_child_ends_though_the_workers_of_a_pass_are_not_there():
+    program = """
+import os, sys
+import horovod_cpp as hvd
+batches = iter(hvd.data.DataLoader(range(100), 2, num_workers=2))
+next(batches)
+if os.fork() == 0: sys.exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]), next(batches)[0].tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7 [2, 3]\n", "")
+
+
 def test_collate_fn_makes_the_batch():
     def padded(examples):
         longest = max(len(row) for row, in examples)

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -200,6 +203,25 @@ TEST(DataLoader, LeavesNoThreadBehind) {
     }
     EXPECT_TRUE(engine::test::thread_count_falls_to(before));
   }
+}
+
+TEST(DataLoader, DoesNotWaitForWorkersThatAForkLeftBehind) {
+  DataLoader loader(numbers(100), {.num_workers = 2});
+  std::optional<DataLoader::Iterator> pass(loader.begin());
+  engine::test::wait_until_others_are_asleep();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const std::string error = message_of<InvalidArgumentError>([&] { ++*pass; });
+    pass.reset();
+    const bool works = collect(loader).size() == 100;
+    _exit(works && error.find("was forked") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  ++*pass;  // the parent is as it was
+  EXPECT_THAT((**pass)[0].to_vector(), ElementsAre(1));
 }
 
 TEST(DataLoader, LetsTwoPassesOverlap) {

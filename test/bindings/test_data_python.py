@@ -84,6 +84,32 @@ def test_an_exception_of_a_python_dataset_comes_back_with_the_examples_number(wo
 
 
 @pytest.mark.parametrize("workers", [0, 2])
+def test_a_stop_iteration_is_no_end_of_the_pass(workers):
+    class Stream:
+        def __init__(self, values):
+            self.values = iter(values)
+
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, index):
+            return next(self.values)
+
+        def __iter__(self):
+            return next(self.values)
+
+    def ended(message, dataset, **options):
+        with pytest.raises(RuntimeError, match=message) as raised:
+            list(data.DataLoader(dataset, num_workers=workers, **options))
+        assert isinstance(raised.value.__cause__, StopIteration)
+
+    ended("^DataLoader: example [0-5] of Stream raised StopIteration$", Stream(range(3)))
+    ended("batch that begins with example 0 of list raised", [1, 2],
+          collate_fn=lambda examples: next(iter([])))
+    ended("^DataLoader: the sampler raised StopIteration$", [1, 2], sampler=Stream([]))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
 def test_an_example_that_is_no_tensor_is_a_type_error(workers):
     with pytest.raises(TypeError, match="example 1 of list: expected a Tensor, array or number, or a tuple of them, got str"):
         list(data.DataLoader([1, "two"], num_workers=workers))

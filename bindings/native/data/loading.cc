@@ -34,6 +34,10 @@ class Pass {
     running_ = true;
     try {
       without_gil([this] { advance(); });
+    } catch (const PythonError& error) {  // of a sampler
+      running_ = false;
+      refuse_end(error, "DataLoader: the sampler");
+      throw;
     } catch (const std::runtime_error& error) {
       running_ = false;
       rethrow_pythons(error);
@@ -78,6 +82,15 @@ class Pass {
     iterator_.reset();
   }
 
+  // A StopIteration that Python code let out would end the loop over the pass as if all of it had
+  // come: it becomes a RuntimeError, as in a generator (PEP 479).
+  static void refuse_end(const PythonError& error, const std::string& where) {
+    if (PyErr_GivenExceptionMatches(error.exception(), PyExc_StopIteration) == 0) return;
+    PyErr_SetObject(PyExc_StopIteration, error.exception());
+    py::raise_from(PyExc_RuntimeError, (where + " raised StopIteration").c_str());
+    throw py::error_already_set();
+  }
+
   // Throws the exception that Python code raised, if that is what happened; a note says where.
   static void rethrow_pythons(const std::runtime_error& error) {
     try {
@@ -85,6 +98,7 @@ class Pass {
     } catch (const PythonError& original) {
       std::string_view where = error.what();
       where.remove_suffix(std::min(where.size(), std::string_view(original.what()).size() + 2));
+      refuse_end(original, std::string(where));
       py::handle(original.exception()).attr("add_note")(std::string(where));
       throw;
     } catch (const py::type_error&) {
@@ -285,8 +299,8 @@ that state goes on with the next batch, bit for bit.)",
           "makes a batch (a tuple of tensors) of a list of examples (tuples of tensors).") =
           py::none(),
       Invalid{"an option is out of range, or options exclude each other. While\n        iterating: "
-              "whatever an example raised; the message (of Python's own exceptions: a note)\n"
-              "        names the example."})
+              "whatever an example raised (StopIteration: RuntimeError); the message (of\n"
+              "        Python's own exceptions: a note) names the example."})
       .def("__len__", &PythonLoader::size, "Batches in one whole pass.")
       .def_property_readonly("sampler", &PythonLoader::sampler,
                              "What decides the order, a Sampler.")

@@ -1,6 +1,7 @@
 """Python datasets, samplers, transforms and collate functions with the native loader."""
 
 import io
+import os
 import struct
 import subprocess
 import sys
@@ -355,12 +356,12 @@ def test_image_folders_and_files(tmp_path):
     for name, gray in [("dog/b.png", 7), ("cat/a.PNG", 5), ("dog/a.png", 6)]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(png_of(gray))
-    images = data.ImageFolder(str(tmp_path), transform=lambda image: image.numpy() + 1)
+    images = data.ImageFolder(tmp_path, transform=lambda image: image.numpy() + 1)
     assert images.classes == ["cat", "dog"] and images.class_to_idx == {"cat": 0, "dog": 1}
     assert [label for _, label in images.samples] == [0, 1, 1]
     assert [(i[0].tolist(), i[1].item()) for i in images] == [
         ([[[gray]]] * 3, label) for gray, label in [(6, 0), (7, 1), (8, 1)]]
-    assert data.read_image(str(tmp_path / "dog/b.png"), mode="gray").tolist() == [[[7]]]
+    assert data.read_image(tmp_path / "dog/b.png", mode="gray").tolist() == [[[7]]]
     sizes = data.DatasetFolder(str(tmp_path), loader=lambda path: len(path), extensions=[".png"])
     assert sizes[0][0].item() == len(str(tmp_path / "cat/a.PNG"))
 
@@ -373,6 +374,18 @@ def test_image_folders_and_files(tmp_path):
     (tmp_path / "eel").mkdir()
     with pytest.raises(hvd.InvalidArgumentError, match="eel: a class without files"):
         data.ImageFolder(str(tmp_path))
+
+
+def test_names_of_files_and_classes_need_not_be_utf_8(tmp_path):
+    path = os.path.join(os.fsencode(tmp_path), b"caf\xe9", b"\xff.png")
+    os.mkdir(os.path.dirname(path))
+    with open(path, "wb") as file:
+        file.write(png_of(3))
+    images = data.ImageFolder(tmp_path)
+    assert images.samples == [(os.fsdecode(path), 0)]
+    assert images.classes == [os.fsdecode(b"caf\xe9")] == list(images.class_to_idx)
+    read = data.DatasetFolder(tmp_path, data.read_image, [".png"])
+    assert read[0][0].tolist() == images[0][0].tolist() == [[[3]]] * 3
 
 
 def test_cifar100_gives_the_fine_labels(tmp_path):

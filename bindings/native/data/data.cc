@@ -1,5 +1,7 @@
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
+#include <filesystem>
 #include <optional>
 
 #include "bindings/native/data/data.h"
@@ -9,6 +11,8 @@
 
 namespace hvd::python {
 namespace {
+
+using Path = std::filesystem::path;
 
 void bind_plain_datasets(py::module_& m) {
   py::classh<data::Dataset>(m, "Dataset",
@@ -100,9 +104,8 @@ data::PixelFormat pixel_format(const py::handle& dtype) {
 template <typename Set>
 void bind_image_set(py::module_& m, const char* name, const char* what, const char* folder_text) {
   define_class<Set, data::ImageDataset>(
-      m, name, what,
-      py::init([](const std::string& folder, Flag<"train"> train, const DTypeLike& dtype) {
-        return std::make_shared<Set>(folder, train, pixel_format(dtype));
+      m, name, what, py::init([](const Path& folder, Flag<"train"> train, const DTypeLike& dtype) {
+        return std::make_shared<Set>(folder.string(), train, pixel_format(dtype));
       }),
       Arg("folder", folder_text), Arg("train", "the training set, else the test set.") = true,
       Arg("dtype", "\"float32\" (scaled to [0, 1]) or \"uint8\" (as stored).") = "float32",
@@ -137,10 +140,11 @@ void bind_images(py::module_& m) {
       m, "CIFAR100",
       "CIFAR-100 in its binary version (train.bin, test.bin) from ``folder``; the fine labels.",
       "where they are.");
-  define(m, "read_idx", &data::read_idx, "Read an IDX file, gzipped or not.",
-         Arg("path", "of the file."), ReleaseGil(),
-         Returns{"A Tensor with the file's extents and dtype."},
-         Invalid{"the file is missing, truncated or corrupt."});
+  define(
+      m, "read_idx", [](const Path& path) { return data::read_idx(path.string()); },
+      "Read an IDX file, gzipped or not.", Arg("path", "of the file."), ReleaseGil(),
+      Returns{"A Tensor with the file's extents and dtype."},
+      Invalid{"the file is missing, truncated or corrupt."});
 }
 
 data::ImageMode image_mode(const std::string& name) {
@@ -150,17 +154,39 @@ data::ImageMode image_mode(const std::string& name) {
                                        {"unchanged", data::ImageMode::kUnchanged}});
 }
 
+// A file's name, which need not be UTF-8, as os.listdir() gives it.
+py::str text_of(const std::string& path) {
+  PyObject* text =
+      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size()));
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
+}
+
+py::typing::List<py::str> classes(const data::DatasetFolder& folder) {
+  py::typing::List<py::str> names;
+  for (const std::string& name : folder.classes()) names.append(text_of(name));
+  return names;
+}
+
 py::typing::Dict<py::str, py::int_> class_to_idx(const data::DatasetFolder& folder) {
   py::typing::Dict<py::str, py::int_> indices;
-  for (const std::string& name : folder.classes()) indices[py::str(name)] = py::len(indices);
+  for (const py::handle name : classes(folder)) indices[name] = py::len(indices);
   return indices;
+}
+
+py::typing::List<py::typing::Tuple<py::str, py::int_>> samples(const data::DatasetFolder& folder) {
+  py::typing::List<py::typing::Tuple<py::str, py::int_>> pairs;
+  for (const auto& [path, label] : folder.samples()) {
+    pairs.append(py::make_tuple(text_of(path), label));
+  }
+  return pairs;
 }
 
 void bind_folders(py::module_& m) {
   define(
       m, "read_image",
-      [](const std::string& path, const std::string& mode) {
-        return data::read_image(path, image_mode(mode));
+      [](const Path& path, const std::string& mode) {
+        return data::read_image(path.string(), image_mode(mode));
       },
       "Decode a JPEG or PNG file to uint8 [channels, height, width].", Arg("path", "of the file."),
       Arg("mode", "\"rgb\", \"gray\", or \"unchanged\" (1 to 4 channels, as stored).") = "rgb",
@@ -171,13 +197,13 @@ void bind_folders(py::module_& m) {
                       "names."};
   define_class<data::DatasetFolder, data::Dataset>(
       m, "DatasetFolder", "Files in one folder per class: example i is (loader(path), label).",
-      py::init([](const std::string& root,
+      py::init([](const Path& root,
                   const Typed<"collections.abc.Callable[[str], typing.Any]">& loader,
                   const std::vector<std::string>& extensions, const MaybeTransform& transform) {
         auto load = [function = SharedObject(loader)](const std::string& path) {
-          return in_python([&] { return example_tensor(function.get()(path)); });
+          return in_python([&] { return example_tensor(function.get()(text_of(path))); });
         };
-        return std::make_shared<data::DatasetFolder>(root, std::move(load), extensions,
+        return std::make_shared<data::DatasetFolder>(root.string(), std::move(load), extensions,
                                                      transform_from(transform));
       }),
       kRoot,
@@ -186,15 +212,14 @@ void bind_folders(py::module_& m) {
       Arg("transform", "what the loaded tensor goes through, native or another callable.") =
           py::none(),
       Invalid{"no folder, or a class without files; the message names it."})
-      .def_property_readonly("classes", &data::DatasetFolder::classes, "Names of the classes.")
+      .def_property_readonly("classes", &classes, "Names of the classes.")
       .def_property_readonly("class_to_idx", &class_to_idx, "The label of each class.")
-      .def_property_readonly("samples", &data::DatasetFolder::samples,
-                             "Pairs of path and label, one per example.");
+      .def_property_readonly("samples", &samples, "Pairs of path and label, one per example.");
   define_class<data::ImageFolder, data::DatasetFolder>(
       m, "ImageFolder",
       "JPEG and PNG files in one folder per class: (uint8 [3, height, width], label).",
-      py::init([](const std::string& root, const MaybeTransform& transform) {
-        return std::make_shared<data::ImageFolder>(root, transform_from(transform));
+      py::init([](const Path& root, const MaybeTransform& transform) {
+        return std::make_shared<data::ImageFolder>(root.string(), transform_from(transform));
       }),
       kRoot, Arg("transform", "what images go through, native or another callable.") = py::none(),
       Invalid{"no folder, or a class without files; the message names it. A broken file\n"

@@ -13,6 +13,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -350,6 +351,16 @@ Header describe(const NamedTensors& tensors, const Metadata& metadata) {
   return header;
 }
 
+// Other bytes than 0 and 1 would count and compare as the numbers they are.
+void check_bools(const std::string& name, const Tensor& tensor) {
+  if (tensor.dtype() != DType::kBool) return;
+  const std::span bytes(static_cast<const std::uint8_t*>(tensor.data()), bytes_of(tensor));
+  const auto wrong = std::ranges::find_if(bytes, [](std::uint8_t byte) { return byte > 1; });
+  if (wrong == bytes.end()) return;
+  throw InvalidArgumentError("tensor '", name, "' has the byte ", int{*wrong}, " as element ",
+                             wrong - bytes.begin(), ": a BOOL is 0 or 1");
+}
+
 std::string header_of(const NamedTensors& tensors, const Metadata& metadata) {
   std::string json = write_header(describe(tensors, metadata));
   if (json.size() > kMaxHeaderBytes) {
@@ -393,6 +404,7 @@ StateFile load(const std::string& path) {
   for (HeaderEntry& entry : header.entries) {
     Tensor tensor = naming(path, [&] { return Tensor::empty(entry.shape, entry.dtype); });
     file.read(tensor.data(), bytes_of(tensor));
+    naming(path, [&] { check_bools(entry.name, tensor); });
     state.tensors.emplace_back(std::move(entry.name), std::move(tensor));
   }
   return state;

@@ -88,6 +88,15 @@ TEST(Safetensors, WritesTheCodesThatOthersRead) {
   }
 }
 
+TEST(Safetensors, RefusesABoolThatIsNeither0Nor1) {
+  const TemporaryFolder folder;
+  save(folder.file("a"), {{"mask", Tensor::ones({2}, DType::kBool)}});
+  std::string bytes = folder.read("a");
+  bytes.back() = 7;
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { load(folder.write("b", bytes)); }),
+              HasSubstr("b: tensor 'mask' has the byte 7 as element 1: a BOOL is 0 or 1"));
+}
+
 TEST(Safetensors, ReturnsAnEmptyState) {
   const TemporaryFolder folder;
   save(folder.file("a"), {});

@@ -27,18 +27,23 @@ NamedTensors part_from(const std::string& part, const py::handle& object) {
                          "dict: {\"" +
                          part + "\": {\"value\": 3}}");
   }
-  py::dict entries;
+  NamedTensors tensors;
   for (const auto& [name, value] : py::dict(py::reinterpret_borrow<py::object>(object))) {
+    const auto text = name.cast<std::string>();
+    const std::string where = "save_checkpoint: '" + text + "' of part '" + part + "': ";
     if (py::isinstance<py::int_>(value) && !py::isinstance<py::bool_>(value)) {
-      const auto text = name.cast<std::string>();
       const auto whole = int64_from(value);
-      if (!whole) throw InvalidArgumentError("'", text, "' does not fit into int64");
-      entries[name] = io::integers({{text, *whole}})[0].second;
-    } else {
-      entries[name] = value;
+      if (!whole) throw InvalidArgumentError(where, "does not fit into int64");
+      tensors.push_back(io::integers({{text, *whole}})[0]);
+      continue;
+    }
+    try {
+      tensors.emplace_back(text, tensor_from(value));
+    } catch (const py::type_error& error) {
+      throw py::type_error(where + error.what());
     }
   }
-  return named_tensors_from(entries);
+  return tensors;
 }
 
 using CheckpointParts =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,8 @@ namespace {
 
 // Checksums in hexadecimal: of the other metadata, then of each tensor in the order of the file.
 constexpr const char* kChecksums = "checkpoint.crc32";
+// The names of the parts, each with a '.' behind it: one without tensors has no other trace.
+constexpr const char* kParts = "checkpoint.parts";
 
 [[noreturn]] void fail(const std::string& path, const auto&... what) {
   throw InvalidArgumentError(path, ": ", what...);
@@ -125,23 +128,24 @@ const Tensor& Checkpoint::tensor(const std::string& part_name, const std::string
 }
 
 void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
-  if (checkpoint.metadata.contains(kChecksums)) {
-    fail(path, "the metadata key '", kChecksums, "' is reserved");
+  Metadata metadata = checkpoint.metadata;
+  for (const char* key : {kChecksums, kParts}) {
+    if (metadata.contains(key)) fail(path, "the metadata key '", key, "' is reserved");
   }
   NamedTensors all;
-  std::string sums = checksum_of(checkpoint.metadata);
+  std::string sums;
   for (const auto& [part, tensors] : checkpoint.parts) {
     if (part.empty() || part.find('.') != std::string::npos) {
       fail(path, "part '", part, "': expected a name without '.'");
     }
+    metadata[kParts] += part + ".";
     for (const auto& [name, tensor] : tensors) {
       all.emplace_back(part + "." + name, tensor);
       if (!tensor.defined()) fail(path, "tensor '", all.back().first, "' is undefined");
       sums += " " + checksum_of(all.back().first, tensor);
     }
   }
-  Metadata metadata = checkpoint.metadata;
-  metadata[kChecksums] = sums;
+  metadata[kChecksums] = checksum_of(metadata) + sums;
   save(path, all, metadata);
 }
 
@@ -149,12 +153,15 @@ Checkpoint load_checkpoint(const std::string& path) {
   StateFile file = load(path);
   verify(path, file);
   Checkpoint checkpoint;
+  std::istringstream parts(file.metadata[kParts]);
+  for (std::string part; std::getline(parts, part, '.');) checkpoint.parts[part];
   for (auto& [name, tensor] : file.tensors) {
     const std::size_t dot = name.find('.');
     if (dot == std::string::npos) fail(path, "tensor '", name, "' belongs to no part");
     checkpoint.parts[name.substr(0, dot)].emplace_back(name.substr(dot + 1), std::move(tensor));
   }
   file.metadata.erase(kChecksums);
+  file.metadata.erase(kParts);
   checkpoint.metadata = std::move(file.metadata);
   return checkpoint;
 }

@@ -73,7 +73,7 @@ def test_a_checkpoint_is_a_safetensors_file_of_its_parts(tmp_path):
     io.save_checkpoint(tmp_path / "a", {"model": {"w": np.ones(2)}, "sampler": {"seed": 2 ** 62 + 1}})
     assert list(io.load(tmp_path / "a")) == ["model.w", "sampler.seed"]
     assert io.integers_from(io.load_checkpoint(tmp_path / "a").part("sampler")) == {"seed": 2 ** 62 + 1}
-    with pytest.raises(hvd.InvalidArgumentError, match="'seed' does not fit into int64"):
+    with pytest.raises(hvd.InvalidArgumentError, match="'seed' of part 'sampler': does not fit into int64"):
         io.save_checkpoint(tmp_path / "a", {"sampler": {"seed": 2 ** 63}})
     with pytest.raises(hvd.InvalidArgumentError, match="'w' is not an int64 scalar"):
         io.integers_from({"w": np.ones(2)})
@@ -106,6 +106,11 @@ def test_random_numbers_go_on_where_they_were():
 def test_a_part_that_is_no_state_is_named(tmp_path, part):
     with pytest.raises(TypeError, match="part 'epoch' is of type .*expected a state dict"):
         io.save_checkpoint(tmp_path / "run.safetensors", {"epoch": part})
+
+
+def test_an_entry_that_is_no_tensor_is_named(tmp_path):
+    with pytest.raises(TypeError, match="'lr' of part 'a': .*got float"):
+        io.save_checkpoint(tmp_path / "run.safetensors", {"a": {"lr": 0.5}})
 
 
 def test_a_save_follows_links_keeps_modes_and_minds_nothing_that_a_killed_one_left(tmp_path):

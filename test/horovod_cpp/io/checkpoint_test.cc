@@ -57,6 +57,15 @@ TEST(Checkpoint, ReturnsItsPartsAndMetadata) {
   EXPECT_THAT(folder.names(), ElementsAre("a"));
 }
 
+TEST(Checkpoint, KeepsPartsWithoutTensors) {
+  const TemporaryFolder folder;
+  save_checkpoint(folder.file("a"), {.parts = {{"empty", {}}, {"m", {{"w", Tensor::ones({1})}}}}});
+  const Checkpoint loaded = load_checkpoint(folder.file("a"));
+  EXPECT_TRUE(loaded.part("empty").empty());
+  EXPECT_EQ(loaded.parts.size(), 2u);
+  EXPECT_TRUE(loaded.metadata.empty());
+}
+
 TEST(Checkpoint, IsASafetensorsFileWithThePartBeforeEachName) {
   const TemporaryFolder folder;
   save_checkpoint(folder.file("a"), example());

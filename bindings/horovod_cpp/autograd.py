@@ -142,7 +142,7 @@ def grad(outputs: Tensor | Iterable[Tensor], inputs: Tensor | Iterable[Tensor],
         InvalidArgumentError: an input does not require grad, shapes do not fit, or the graph was
             freed.
     """
-    starts: Any = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
+    starts: Any = [grad_outputs] if hasattr(grad_outputs, "shape") else grad_outputs
     return _native._grad(_listed(outputs), _listed(inputs), starts, retain_graph, create_graph)
 
 

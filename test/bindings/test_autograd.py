@@ -210,6 +210,8 @@ def test_grad_gives_gradients_and_second_ones():
     second, nothing = hvd.grad([first], [x, leaf(1.0)])
     assert second.tolist() == [18.0]
     assert nothing is None
+    for given in (np.float32([2.0]), [np.float32([2.0])]):
+        assert hvd.grad(x * 3.0, x, given)[0].tolist() == [6.0]
 
 
 def test_backward_passes_twice_only_where_the_graph_is_retained():

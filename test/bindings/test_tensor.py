@@ -130,6 +130,11 @@ def test_arithmetic_on_dtypes_that_are_only_stored_names_the_dtype(dtype):
 def test_a_number_that_does_not_fit_is_refused():
     with pytest.raises(hvd.InvalidArgumentError, match="300.*int8"):
         hvd.full((2,), 300, dtype="int8")
+    for numbers, dtype in [([0, 300], "uint8"), (-1, "uint8"), ([[3e9]], "int32")]:
+        with pytest.raises(hvd.InvalidArgumentError, match=f"does not fit dtype {dtype}"):
+            hvd.tensor(numbers, dtype=dtype)
+    assert hvd.tensor([255, 0.5], dtype="uint8").tolist() == [255, 0]
+    assert hvd.tensor(np.array([300]), dtype="uint8").tolist() == [44]
     with pytest.raises(hvd.InvalidArgumentError, match="imaginary"):
         hvd.ones((2,), dtype="complex64").to("float32")
 

@@ -9,6 +9,7 @@
 
 #include "bindings/native/tensor/tensor.h"
 #include "horovod_cpp/autograd/functions/functions.h"
+#include "horovod_cpp/tensor/layout.h"
 #include "horovod_cpp/tensor/random.h"
 
 namespace hvd::python {
@@ -32,13 +33,24 @@ namespace {
 constexpr Invalid kNegativeExtent{"a negative extent."};
 constexpr Invalid kNegativeCount{"``count`` is negative."};
 
+// `data` in another dtype. Python's numbers are written for it, so that none may wrap around; those
+// of tensors and arrays are converted as by Tensor.to().
+Tensor converted(const py::handle& data, const Tensor& tensor, DType dtype) {
+  const Tensor result = tensor.to(dtype);
+  const bool integers = !is_floating(dtype) && !is_complex(dtype) && dtype != DType::kBool;
+  if (integers && dtype != tensor.dtype() && !py::hasattr(data, "dtype")) {
+    for (const double value : tensor.to_vector()) kernels::require_fits(value, dtype, "tensor");
+  }
+  return result;
+}
+
 void bind_constructors(py::module_& m) {
   define(
       m, "tensor",
       [](const TensorData& data, const MaybeDType& dtype, Flag<"requires_grad"> requires_grad,
          const MaybeDevice& device) {
         Tensor result = copy_to_tensor(data);
-        if (!dtype.is_none()) result = result.to(dtype_from(dtype));
+        if (!dtype.is_none()) result = converted(data, result, dtype_from(dtype));
         // Without a device that of a Tensor stays.
         if (!device.is_none()) result = result.to(device_or_cpu(device));
         if (requires_grad) result.requires_grad_();
@@ -54,7 +66,8 @@ void bind_constructors(py::module_& m) {
       Arg("requires_grad", "whether backward() leaves a gradient here.") = false, py::kw_only(),
       Arg("device", "\"cpu\", \"cuda:0\", ...; None: that of a Tensor, else \"cpu\".") = py::none(),
       Returns{"A new Tensor of the shape of ``data``."},
-      Invalid{"``dtype`` is unknown, or ``device`` names none."},
+      Invalid{"``dtype`` is unknown, a number of Python's is beyond its range, or ``device``\n"
+              "        names none."},
       Raises{"UnsupportedError: the device cannot be used here; says why."},
       Raises{"TypeError: ``data`` holds something other than numbers of a supported dtype."});
   define(m, "from_numpy", &tensor_from_numpy,
@@ -130,7 +143,9 @@ Philox 4x32-10 (Salmon et al., SC 2011). Not for several threads at once.)")
           py::arg("state"), R"(Go on from ``state``, where get_state() was called.)");
   m.def(
       "manual_seed", given(&manual_seed), py::arg("seed"),
-      R"(Start this thread's random numbers, which initialisers, rand, randn and dropout use, from ``seed``.)");
+      R"(Start this thread's random numbers, which initialisers, rand, randn and dropout use, from ``seed``.
+
+Every thread has its own, and begins with seed 0: threads that are to draw different ones call this.)");
 }
 
 // Made on the CPU, so that the numbers are the same wherever they lie.

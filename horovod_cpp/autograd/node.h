@@ -74,6 +74,7 @@ std::function<void()> add_hook(const std::shared_ptr<Owner>& owner, HookList<Hoo
 // A tensor's place in the graph.
 struct Record {
   bool requires_grad = false;
+  bool is_parameter = false;   // of a module, also while it is frozen
   std::shared_ptr<Node> node;  // null for a leaf
   Tensor grad;
   std::vector<RowGradient> rows;  // belong to the gradient too (row_gradient.h)

@@ -179,6 +179,20 @@ void check_part(const Module& above, const std::string& name, const std::shared_
       "Python by a tuple of it, in C++ by a plain pointer");
 }
 
+bool is_parameter(const Tensor& tensor) {
+  const auto& place = tensor.record();
+  return place != nullptr && tensor.is_leaf() && (place->requires_grad || place->is_parameter);
+}
+
+void make_parameter(Tensor& leaf) {
+  if (!is_floating(leaf.dtype())) {
+    throw InvalidArgumentError("a parameter is of a floating dtype, not ", leaf.dtype(),
+                               ": register a buffer instead");
+  }
+  if (!is_parameter(leaf)) leaf.requires_grad_();
+  leaf.record()->is_parameter = true;
+}
+
 Module::Module(Module&& other) noexcept
     : parameters_(std::move(other.parameters_)),
       buffers_(std::move(other.buffers_)),
@@ -365,7 +379,7 @@ void Module::apply(const std::function<void(Module&)>& function) {
 Tensor Module::register_parameter(std::string name, Tensor value) {
   check_name(name);
   if (!value.defined()) throw InvalidArgumentError("parameter '", name, "' is undefined");
-  value.requires_grad_();
+  make_parameter(value);
   parameters_.emplace_back(std::move(name), value);
   return value;
 }
@@ -414,7 +428,8 @@ void Module::let_go(const std::string& name, Module& child) {
 void Module::replace_parameter(const std::string& name, Tensor value) {
   if (!value.defined()) throw InvalidArgumentError("parameter '", name, "' is undefined");
   Tensor& place = entry_of(parameters_, name);
-  const Tensor old = std::exchange(place, value.requires_grad_());
+  make_parameter(value);
+  const Tensor old = std::exchange(place, std::move(value));
   parameter_replaced(old, place);
 }
 

@@ -29,6 +29,13 @@ using ForwardHook =
 using BackwardHook =
     std::function<Tensor(Module& module, const Tensor& grad_input, const Tensor& grad_output)>;
 
+// Leaves that require grad, and those that make_parameter() made parameters: they stay it while
+// they are frozen.
+bool is_parameter(const Tensor& tensor);
+// The leaf requires grad from now on, unless it is a parameter already. Throws InvalidArgumentError
+// on a dtype that is not floating, and on a tensor that is no leaf.
+void make_parameter(Tensor& leaf);
+
 // A layer or a model: named parameters, buffers and sub-modules, and a forward function. Names and
 // their order are PyTorch's ("0.weight", "bn.running_mean"). Not thread-safe.
 class Module {
@@ -111,8 +118,8 @@ class Module {
 
   // Each throws InvalidArgumentError on a name that is empty, contains '.', or is taken, on an
   // undefined tensor or module, and on a module that is, or holds, this one. Returns what was
-  // registered; parameters require grad. A buffer that is not persistent is no part of
-  // state_dict().
+  // registered; parameters require grad (see make_parameter()). A buffer that is not persistent is
+  // no part of state_dict().
   Tensor register_parameter(std::string name, Tensor value);
   Tensor register_buffer(std::string name, Tensor value, bool persistent = true);
   template <std::derived_from<Module> M>

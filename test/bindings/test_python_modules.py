@@ -44,6 +44,15 @@ class Wide(nn.Linear):
         return super().forward(x) + self.width
 
 
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(hvd.ones((2,)), requires_grad=False)
+        self.shared = nn.ParameterList([self.table])
+        self.register_parameter("again", self.table)
+        self.scale = nn.Parameter(hvd.ones((2,)))
+
+
 def names(module):
     return [name for name, _ in module.named_parameters()]
 
@@ -159,6 +168,15 @@ def test_every_leaf_that_requires_grad_is_a_parameter():
     assert isinstance(nn.Parameter(hvd.ones((2,))), hvd.Tensor)
     assert not isinstance(hvd.ones((2,)), nn.Parameter)
     assert not nn.Parameter(hvd.ones((2,)), requires_grad=False).requires_grad
+
+
+def test_a_frozen_parameter_is_registered_and_stays_frozen(copied):
+    for net in Positions(), copied(Positions()):
+        assert list(net.state_dict()) == ["table", "again", "scale", "shared.0"]
+        assert [p.requires_grad for p in net.parameters()] == [False, True]
+        assert isinstance(net.table, nn.Parameter)
+    with pytest.raises(hvd.InvalidArgumentError, match="floating dtype, not int64: register a buffer"):
+        nn.Parameter(hvd.arange(3), requires_grad=False)
 
 
 def test_a_module_is_no_part_of_itself():

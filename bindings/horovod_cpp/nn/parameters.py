@@ -2,23 +2,30 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from horovod_cpp import _native
 from horovod_cpp._native import Module, Tensor
 
 
 class _ParameterType(type(Tensor)):  # type: ignore[misc]  # the metaclass of native classes
     def __call__(cls, data: Tensor, requires_grad: bool = True) -> Tensor:
-        return data.detach().requires_grad_(requires_grad)
+        parameter = data.detach()
+        _native._make_parameter(parameter)
+        return parameter.requires_grad_(requires_grad)
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Tensor) and instance.is_leaf and instance.requires_grad
+        return isinstance(instance, Tensor) and _native._is_parameter(instance)
 
 
 class Parameter(Tensor, metaclass=_ParameterType):
-    """A leaf that requires grad, which a Module registers when it is assigned to an attribute.
+    """A leaf that a Module registers when it is assigned to an attribute.
 
     Args:
         data: a Tensor of a floating dtype and any shape; its memory is shared.
-        requires_grad: whether backward() leaves a gradient there.
+        requires_grad: whether backward() leaves a gradient there. A parameter without is part of
+            ``parameters()`` and of ``state_dict()`` all the same.
+
+    Raises:
+        InvalidArgumentError: a dtype that is not floating; ``register_buffer`` takes all.
 
     Every leaf that requires grad is an instance: layers make their parameters in C++.
     """
@@ -32,7 +39,8 @@ class ParameterList(Module):
     """Parameters named "0", "1", ...: a list whose entries are registered.
 
     Args:
-        parameters: Tensors of floating dtypes; they require grad from then on.
+        parameters: Tensors of floating dtypes; they require grad from then on, except those that are
+            an ``nn.Parameter`` already.
     """
 
     def __init__(self, parameters: Iterable[Tensor] = ()) -> None:
@@ -78,7 +86,8 @@ class ParameterDict(Module):
     """Parameters by name, in the order they were added.
 
     Args:
-        parameters: Tensors of floating dtypes by name; they require grad from then on.
+        parameters: Tensors of floating dtypes by name; they require grad from then on, except those
+            that are an ``nn.Parameter`` already.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor] | None = None) -> None:

@@ -268,6 +268,8 @@ a Sequential it takes one Tensor. Names are PyTorch's: "0.weight", "fc.bias".)",
            "your own.")
       .def("__repr__", &repr_of_module,
            "The name, ``extra_repr()``, and the sub-modules one per line, indented.");
+  m.def("_is_parameter", &nn::is_parameter, py::arg("tensor"));
+  m.def("_make_parameter", &nn::make_parameter, py::arg("leaf"));
   def_parts(cls);
   def_state(cls);
   def_switches(cls);

@@ -81,9 +81,7 @@ void set_part(const py::object& self, const py::str& name, const py::object& val
 }
 
 bool is_parameter(const py::object& value) {
-  if (!py::isinstance<Tensor>(value)) return false;
-  const auto& tensor = value.cast<const Tensor&>();
-  return tensor.requires_grad() && tensor.is_leaf();
+  return py::isinstance<Tensor>(value) && nn::is_parameter(value.cast<const Tensor&>());
 }
 
 // What `value` becomes as attribute `name`, under which `before` is registered.
@@ -131,9 +129,7 @@ void delete_attribute(const py::object& self, const py::str& name) {
 
 void register_parameter(const py::object& self, const py::str& name,
                         const std::optional<Tensor>& value) {
-  if (!value) return set_part(self, name, py::none(), Part::kNone);
-  Tensor leaf = *value;
-  set_part(self, name, py::cast(leaf.requires_grad_()), Part::kParameter);
+  set_part(self, name, py::cast(value), value ? Part::kParameter : Part::kNone);
 }
 
 void register_buffer(const py::object& self, const py::str& name,
@@ -174,7 +170,8 @@ void def_registration(ModuleClass& cls) {
   constexpr Invalid kAsThere{"as register_parameter()."};
   define(
       cls, "register_parameter", &register_parameter,
-      "Add a parameter, also as an attribute; it requires grad from now on.",
+      "Add a parameter, also as an attribute; it requires grad from now on, unless it is an "
+      "``nn.Parameter`` already.",
       Arg("name", "without '.'; what Python registered under it is replaced."),
       Arg("value", "a Tensor of any shape; None registers nothing and makes the attribute None."),
       Invalid{"the name is empty, has a '.', or a layer of C++ has such a part."});

@@ -172,6 +172,23 @@ TEST(Module, IsNoPartOfItself) {
   refused([&] { list->assign({std::make_shared<ReLU>(), outer}); });
 }
 
+TEST(Module, KeepsAFrozenParameter) {
+  class Frozen : public Module {
+   public:
+    explicit Frozen(const Tensor& value) { register_parameter("a", value); }
+    Tensor forward(const Tensor& input) override { return input; }
+  };
+  Tensor value = Tensor::ones({1});
+  EXPECT_FALSE(is_parameter(value));
+  make_parameter(value);
+  value.requires_grad_(false);
+  EXPECT_TRUE(is_parameter(value));
+  const Frozen module(value);
+  EXPECT_THAT(names_of(module.named_parameters()), ElementsAre("a"));
+  EXPECT_FALSE(value.requires_grad());
+  EXPECT_FALSE(is_parameter(value.detach()));
+}
+
 TEST(Sequential, NamesItsModulesByNumberAndRunsThemInOrder) {
   Sequential model(Linear(2, 2, false), std::make_shared<ReLU>(), Linear(2, 1));
   EXPECT_THAT(names_of(model.named_parameters()), ElementsAre("0.weight", "2.weight", "2.bias"));

@@ -1,7 +1,9 @@
 """Modules written in Python: what they register, how they are copied, what they train with."""
 
 import copy
+import gc
 import pickle
+import weakref
 
 import cloudpickle
 import pytest
@@ -187,6 +189,23 @@ def test_a_module_is_no_part_of_itself():
             setattr(inner, name, outer)
     inner.outer = (outer,)
     assert len(outer.parameters()) == 6
+
+
+@pytest.mark.parametrize("base, arguments", [
+    (nn.Module, ()), (nn.Linear, (2, 2)),
+    (optim.lr_scheduler.LRScheduler, (optim.SGD([nn.Parameter(hvd.ones((1,)))], lr=1.0),))])
+def test_cycles_through_attributes_are_collected(base, arguments):
+    class Cycle(base):
+        def __init__(self):
+            self.method = self.get_lr
+            super().__init__(*arguments)
+
+        def get_lr(self):
+            return [1.0]
+
+    gone = weakref.ref(Cycle())
+    gc.collect()
+    assert gone() is None
 
 
 def test_native_and_python_modules_nest_in_both_directions():

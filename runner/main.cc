@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -120,6 +121,7 @@ int run(std::span<const std::string> arguments) {
 int main(int argc, char** argv) {
   try {
     hvd::engine::open_standard_streams();
+    std::signal(SIGCHLD, SIG_DFL);  // ignored, it would hide how children end
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     return hvd::runner::run(arguments);
   } catch (const std::exception& error) {

@@ -19,7 +19,7 @@ namespace hvd::runner {
 namespace {
 
 constexpr Duration kGrace = std::chrono::seconds(5);
-// Of the last bytes of a program that was stopped, or whose caller waits for them.
+// Of the last bytes of a program.
 constexpr Duration kDeliver = std::chrono::seconds(2);
 // Of what a program that has ended left open: whoever has it wrote nothing for so long.
 constexpr Duration kQuiet = std::chrono::milliseconds(500);
@@ -110,6 +110,7 @@ void Program::add_polls(std::vector<pollfd>& polls) const {
 }
 
 void Program::serve(const pollfd* polls) {
+  is_idle_ = polls[0].revents == 0 && polls[1].revents == 0;
   if (!has_room()) last_output_ = open_since_ = Clock::now();
   if (polls[0].revents != 0) read(out_, Stream::kStdout);
   if (polls[1].revents != 0) read(err_, Stream::kStderr);
@@ -142,12 +143,13 @@ TimePoint Program::next_deadline() const {
 bool Program::delivered(TimePoint now) const {
   if (!out_ && !err_) return true;
   const bool quiet = has_room() && now >= last_output_ + kQuiet;
-  return quiet || drained_ >= kMostDrained || now >= given_up_at() || !hvdrun_;
+  const bool late = now >= deliver_by_ || (is_idle_ && now >= given_up_at());
+  return quiet || late || drained_ >= kMostDrained || !hvdrun_;
 }
 
-// A caller of ranks waits for the end of one, and what it left running may write forever.
+// What the program left running may write forever.
 TimePoint Program::given_up_at() const {
-  return count_ ? std::min(deliver_by_, open_since_ + kDeliver) : deliver_by_;
+  return std::min(deliver_by_, open_since_ + kDeliver);
 }
 
 void Program::tick(TimePoint now) {

@@ -72,6 +72,7 @@ class Program {
   pid_t pid_ = -1;
   UniqueFd out_;
   UniqueFd err_;
+  bool is_idle_ = true;               // nothing was there to read
   TimePoint last_output_;             // or when there was no room for any
   TimePoint open_since_;              // the end, or when there was no room for output after it
   std::optional<OutputCount> count_;  // of what pipes brought

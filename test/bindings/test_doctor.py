@@ -270,6 +270,12 @@ def test_a_reader_that_leaves_early_ends_it_without_a_traceback(options):
     assert errors == "" and doctor.returncode == 128 + signal.SIGPIPE
 
 
+def test_checks_are_seen_to_end_where_that_signal_was_ignored():
+    done = subprocess.run(["env", "--ignore-signal=CHLD", sys.executable, "-m", "horovod_cpp.doctor",
+                           "--only", "limits"], capture_output=True, text=True, timeout=60)
+    assert done.stderr == "" and "open files" in done.stdout
+
+
 @pytest.mark.parametrize("name, value", [("HOROVOD_RANK", "zz"), ("HOROVOD_SIZE", "0")])
 def test_a_malformed_place_in_a_job_is_a_problem(doctor, name, value):
     code, found = doctor("--only", "settings", environment={name: value})

@@ -370,6 +370,18 @@ TEST(HvdrunItself, SaysThatItsHelpHasNoRoom) {
   EXPECT_THAT(result.err, HasSubstr("hvdrun: cannot write standard output: No space left"));
 }
 
+TEST_P(Hvdrun, EndsWhileWhatAProgramLeftBehindWrites) {
+  const std::string daemon = "setsid sh -c 'while echo x; do sleep 0.1; done' & ";
+  const Result result = run_shell(1, daemon + "sleep 0.3; seq 100000");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("[0] 100000\n"));
+}
+
+TEST_P(Hvdrun, SeesChildrenEndWhereTheirSignalWasIgnored) {
+  const std::vector<std::string> ignoring = {"env", "--ignore-signal=CHLD"};
+  EXPECT_EQ(Launch({"-np", "2", "true"}, "", current_environment(), ignoring).finish().code, 0);
+}
+
 // A pager that nobody scrolls, or Ctrl-S.
 TEST_P(Hvdrun, NoticesAFailureWhileItsReaderDoesNotRead) {
   const TemporaryFolder folder;

@@ -126,6 +126,7 @@ def show(name: str, findings: list[Finding]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how checks end
     try:
         if options.json:
             report = diagnose(options)

@@ -4,9 +4,10 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 #include <vector>
 
 #include "core/base/status.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr Duration kConnectLimit = std::chrono::seconds(10);         // of one endpoint
 constexpr Duration kGreetLimit = std::chrono::seconds(10);           // from there to the welcome
 constexpr Duration kRetryInterval = std::chrono::milliseconds(200);  // before all are tried again
+constexpr Duration kKeyLimit = std::chrono::seconds(10);  // of a pipe that the key comes through
 
 // One attempt at one endpoint: an open connection, or an empty one and why not. Throws
 // PeerLostError when hvdrun, proven to be it, does not want this agent.
@@ -82,12 +84,24 @@ std::optional<Message> Connection::next() {
 }
 
 std::string read_key_file(const std::string& path, bool make) {
-  if (make) {
-    const UniqueFd made(open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+  if (make && access(path.c_str(), F_OK) != 0) {  // has its name only when it is whole
+    const std::string draft = path + "." + engine::random_hex(16);
+    const UniqueFd made(open(draft.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
     const std::string line = engine::random_hex(64) + "\n";
-    if (made && write(made.get(), line.data(), line.size()) < 0) unlink(path.c_str());
+    const bool whole = made && write(made.get(), line.data(), line.size()) == std::ssize(line);
+    if (whole && link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
+      rename(draft.c_str(), path.c_str());  // the file system has no links
+    }
+    unlink(draft.c_str());
   }
-  std::ifstream file(path);
+  const UniqueFd opened(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const TimePoint limit = Clock::now() + kKeyLimit;
+  std::stringstream file;
+  std::array<char, 256> part;
+  for (ssize_t got = 1; opened && got > 0 && wait_until_ready(opened.get(), POLLIN, limit, {});) {
+    got = ::read(opened.get(), part.data(), part.size());
+    file.write(part.data(), std::max<ssize_t>(got, 0));
+  }
   std::string key, more;
   if (file >> key && !(file >> more)) return key;
   throw InvalidArgumentError("--key-file: '", path, "' cannot be read, or is not one word");

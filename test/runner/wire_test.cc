@@ -5,8 +5,11 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <set>
+#include <thread>
 
 #include "runner/link/connection.h"
+#include "test/support/temporary_folder.h"
 
 namespace hvd::runner {
 namespace {
@@ -128,6 +131,21 @@ TEST(Messages, RefuseATruncatedOrOverlongPayload) {
 TEST(Messages, RefuseAnotherTypeThanExpected) {
   EXPECT_THROW(read<Hello>({MessageType::kOutput, engine::kNoRank, {}}), PeerLostError);
   EXPECT_THROW(read<Stop>({MessageType::kHello, engine::kNoRank, {}}), PeerLostError);
+}
+
+TEST(KeyFile, IsWholeForAllWhoMakeItTogether) {
+  const TemporaryFolder folder;
+  for (int round = 0; round < 200; ++round) {
+    const std::string path = folder.path() + "/" + std::to_string(round);
+    std::array<std::string, 4> keys;
+    {
+      std::vector<std::jthread> threads;
+      for (std::string& key : keys) {
+        threads.emplace_back([&] { EXPECT_NO_THROW(key = read_key_file(path, true)); });
+      }
+    }
+    EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), 1u);
+  }
 }
 
 TEST(AgentAddress, ReadsWhatItWrites) {

@@ -16,6 +16,8 @@
 namespace hvd::runner {
 namespace {
 
+constexpr int kDeepest = 8;  // maps in maps
+
 // Reads the YAML file of --config-file: maps of scalars and lists of scalars.
 class ConfigFile {
  public:
@@ -25,8 +27,9 @@ class ConfigFile {
   std::vector<Given> read() {
     try {
       if (std::filesystem::is_directory(path_)) throw YAML::BadFile(path_);
-      const YAML::Node root = YAML::LoadFile(path_);
-      if (!root.IsNull()) read_map(root, "");
+      for (const YAML::Node& document : YAML::LoadAllFromFile(path_)) {
+        if (!document.IsNull()) read_map(document, "");
+      }
     } catch (const YAML::BadFile&) {
       throw InvalidArgumentError("--config-file: cannot read '", path_,
                                  "' (a file of 'key: value' lines)");
@@ -44,6 +47,9 @@ class ConfigFile {
 
   void read_map(const YAML::Node& map, const std::string& prefix) {
     if (!map.IsMap()) fail(map.Mark(), "expected 'key: value' lines");
+    if (std::count(prefix.begin(), prefix.end(), '.') > kDeepest) {
+      fail(map.Mark(), "unknown key " + prefix + "..; is a map in itself?");
+    }
     for (const auto& pair : map) {
       if (!pair.first.IsScalar()) fail(pair.first.Mark(), "a key must be a single word");
       const std::string key = prefix + pair.first.Scalar();

@@ -306,6 +306,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"NoMap", "- a\n- b\n", ":1: expected 'key: value' lines"},
         BadFile{"Nested", "params:\n  cycle_time_ms: [[1]]\n",
                 ":2: params.cycle_time_ms: expected a"},
+        BadFile{"InItself", "a: &x\n  b: *x\n", ":1: unknown key a.b.b."},
         BadFile{"NoYaml", "params: {\n  a: b\n", ":"}),
     [](const auto& each) { return std::string(each.param.name); });
 
@@ -314,6 +315,11 @@ TEST(ConfigFile, MustBeThere) {
     EXPECT_THAT(refusal({"--config-file", unreadable, "-np", "1", "x"}),
                 HasSubstr("--config-file: cannot read '" + unreadable + "'"));
   }
+}
+
+TEST(ConfigFile, MayHaveSeveralDocuments) {
+  const std::string path = write_file("all.yaml", "controller: mpi\n---\nlogging: {level: info}\n");
+  EXPECT_EQ(with({"--config-file", path}).settings.size(), 2u);
 }
 
 TEST(ConfigFile, MayBeEmpty) {

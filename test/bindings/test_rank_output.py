@@ -82,6 +82,18 @@ def test_lines_of_one_rank_do_not_keep_the_others_from_being_equal(recorder, fed
     assert recorder.shown == [(0, "mine"), (None, "ours")]
 
 
+def test_lines_that_all_differ_are_compared_with_few_others(recorder, monkeypatch):
+    compared = []
+    monkeypatch.setattr(Text, "__eq__", lambda mine, other: compared.append(mine) or mine is other)
+    printer = Printer(recorder, range(2), collapse=True)
+    for number in range(500):
+        for rank in range(2):
+            printer.feed(rank, "stdout", f"{rank} {number}\n".encode())
+    assert len(compared) < 1000 * 50
+    printer.finish()
+    assert len(recorder.shown) == 1000
+
+
 def test_a_line_waits_a_moment_only(recorder):
     printer = Printer(recorder, range(2), collapse=True)
     printer.feed(0, "stdout", b"alone\n")

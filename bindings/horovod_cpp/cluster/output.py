@@ -2,14 +2,17 @@
 
 import codecs
 import dataclasses
+import itertools
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TextIO, TypeAlias
+from typing import Any, NamedTuple, TextIO, TypeAlias
 
 _PARTIAL = 0.1  # seconds until a line without an end is shown
 _EQUAL_LINE = 0.5  # seconds that a line waits for the same one of the other ranks
 _EQUAL_DISPLAY = 2.0  # ... that a picture does
+_AHEAD = 20  # items of a rank that are compared with what others have first
 _TAIL = 20  # last lines that are kept of each rank
 _LONGEST = 100_000  # characters; a longer line is cut
 _LIVE = 1000  # last characters that are shown of a line that changes
@@ -17,8 +20,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 _ERASE = "\r\x1b[K"  # the line of a terminal
 
 
-@dataclasses.dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):  # compares fast
     """A line."""
 
     stream: str  # "stdout" or "stderr"
@@ -93,8 +95,8 @@ class Printer:
         self._ranks = tuple(ranks)
         self._collapse = collapse and len(self._ranks) > 1
         self._lines: dict[tuple[int, str], _Line] = {}  # by rank and stream
-        self._held: dict[int, list[tuple[Item, float]]] = {  # until when
-            rank: [] for rank in self._ranks}
+        self._held: dict[int, deque[tuple[Item, float]]] = {  # until when
+            rank: deque() for rank in self._ranks}
         self._tails: dict[int, list[str]] = {}
 
     def tail(self, rank: int) -> str:
@@ -135,8 +137,8 @@ class Printer:
     def _forget_widget(self, rank: int, name: str) -> None:
         """It was closed before it could be shown."""
         if rank in self._held:
-            self._held[rank] = [(item, until) for item, until in self._held[rank]
-                                if isinstance(item, Text) or widget_in(item.data) != name]
+            self._held[rank] = deque((item, until) for item, until in self._held[rank]
+                                     if isinstance(item, Text) or widget_in(item.data) != name)
 
     def due(self) -> float | None:
         """When flush_due() has something to do next; None while nothing waits."""
@@ -206,14 +208,14 @@ class Printer:
     def _before_equals(self, heads: Mapping[int, tuple[Item, float]]) -> list[int]:
         """A rank whose first item stands before what all others have: none is its like."""
         for rank, held in self._held.items():
-            others = [heads.get(other) for other in self._ranks if other != rank]
-            if None not in others and any(
-                    all(head and item == head[0] for head in others) for item, _ in held[1:]):
+            others = [head for other, (head, _) in heads.items() if other != rank]
+            if 0 < len(others) == len(self._ranks) - 1 == others.count(others[0]) and others[0] in [
+                    item for item, _ in itertools.islice(held, 1, _AHEAD)]:
                 return [rank]
         return []
 
     def _pop(self, ranks: Sequence[int], together: bool) -> None:
-        items = [(rank, self._held[rank].pop(0)[0]) for rank in ranks]
+        items = [(rank, self._held[rank].popleft()[0]) for rank in ranks]
         if together:
             self._view.show(None, items[0][1])
             return

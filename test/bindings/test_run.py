@@ -1,5 +1,6 @@
 """hvd.run: results, output, failures and interrupts."""
 
+import atexit
 import os
 import shutil
 import signal
@@ -75,6 +76,21 @@ def test_a_result_that_cannot_be_pickled_is_that_ranks_error():
         hvd.run(lambda: threading.Lock(), np=1)
 
 
+def test_threads_and_exit_handlers_of_ranks_are_waited_for(tmp_path):
+    def work():
+        atexit.register((tmp_path / "left").touch)
+        threading.Thread(target=lambda: (time.sleep(4), (tmp_path / "saved").touch())).start()
+
+    hvd.run(work, np=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["left", "saved"]
+
+
+def test_a_rank_that_is_killed_although_its_function_returned_is_a_warning(marked_processes):
+    with pytest.warns(RuntimeWarning, match=r"ranks \[0\] were killed: threads"):
+        hvd.run(lambda: threading.Thread(target=lambda: time.sleep(600)).start(), np=1, timeout=5)
+    assert marked_processes() == []
+
+
 INTERRUPTED = """
 import sys, time
 import horovod_cpp as hvd
@@ -133,6 +149,7 @@ def test_ranks_end_when_the_caller_is_killed(tmp_path, marked_processes):
     ({"fn": print, "args": (UNPICKLABLE,), "np": 0}, hvd.InvalidArgumentError),
     ({"fn": print, "args": (UNPICKLABLE,), "timeout": "1"}, TypeError),
     ({"fn": print, "args": (UNPICKLABLE,), "env": {"A": 1}}, TypeError),
+    ({"fn": print, "args": (UNPICKLABLE,), "env": {"A": "\ud800"}}, hvd.InvalidArgumentError),
 ])
 def test_wrong_arguments_are_refused(wrong, error):
     with pytest.raises(error, match="np is|timeout is|env|hvd.run calls a function"):
@@ -162,6 +179,15 @@ def test_ranks_are_as_many_as_the_slots_of_this_host():
 def test_a_hostfile_is_read(tmp_path, line):
     (tmp_path / "hosts").write_text(f"# ours\n{line}\n")
     assert len(run_rank_and_mpi(hostfile=tmp_path / "hosts")) == 3
+
+
+@pytest.mark.parametrize("line", [
+    "localhost slot=4", "localhost slots = 4", "localhost 4", "localhost slots=", "localhost:4 slots=2",
+    "localhost slots=2 max_slots=1", "#"])
+def test_a_hostfile_that_says_something_else_is_refused(tmp_path, line):
+    (tmp_path / "hosts").write_text(line)
+    with pytest.raises(hvd.InvalidArgumentError, match=f"hosts: '{line}': expected|names no host"):
+        hvd.run(print, hostfile=tmp_path / "hosts")
 
 
 def test_ranks_use_mpi_where_that_is_asked_for(monkeypatch):
@@ -273,7 +299,8 @@ def test_ranks_of_hvdrun_that_raise_or_die_are_named(marked_processes):
 @pytest.mark.parametrize("wrong, words", [
     ({"np": 3, "hosts": "localhost:2"}, "3, but the hosts have 2 slots"),
     ({"np": 2, "num_proc": 3}, "np is 2 and num_proc is 3"),
-    ({"hosts": "a:x"}, "'a:x'"), ({"hosts": "a,a"}, "'a'"), ({"hosts": ":2"}, "':2'"),
+    ({"hosts": "a:x"}, "'a:x'"), ({"hosts": "a:²"}, "'a:²'"), ({"hosts": "a:"}, "'a:'"),
+    ({"hosts": "a,a"}, "'a'"), ({"hosts": ":2"}, "':2'"),
     ({"hosts": "a", "hostfile": "b"}, "not both"),
     ({"hosts": "-oProxyCommand=x:2"}, "'-oProxyCommand=x:2'"),
     ({"network_interface": "lo", "network_interfaces": ["lo"]}, "not both"),

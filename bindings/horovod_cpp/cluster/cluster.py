@@ -54,7 +54,8 @@ class Cluster:
     ``DistributedOptimizer`` again, and broadcast the parameters.
 
     The ranks end with ``close()``, with the ``with`` block, when the object is no longer used,
-    and with this process, however it ends. What they have started ends with them, daemons too. Any
+    and with this process, however it ends. Their threads and exit handlers have five seconds for it,
+    unless this process is killed. What they have started ends with them, daemons too. Any
     thread may call; calls run one after the other.
 
     With ``hosts``, hvdrun starts them over ssh, one agent on each machine; they connect to this

@@ -6,6 +6,7 @@ import secrets
 import select
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from horovod_cpp.cluster.worker import ADDRESS, KEY
 
 _GRACE = 1.0  # seconds between asking a rank to stop and killing it
 _ENDING = 2.0  # seconds between a rank's last word and its end
+_LEAVING = 5.0  # ... when it was told to leave
 _ROUNDS = 2  # of look()
 _UNANSWERED = 10.0  # seconds that a host may take to kill a rank, before it is given up
 _DROPPING = 0.5  # seconds that a call waits for ranks that leave a job
@@ -204,6 +206,8 @@ class Pool(CallerLoop):
 
     def on_lost(self, worker: PoolWorker, error: Exception) -> None:
         self.close_channel(worker)
+        if worker.is_leaving:
+            return  # _end_workers() waits for its end
         if isinstance(error, BrokenMessage):
             worker.end = str(error)
         elif not self._ends(worker):
@@ -315,30 +319,44 @@ class Pool(CallerLoop):
 
     def restart(self) -> None:
         """Other processes in place of all workers."""
-        self._end_workers()
+        self._end_workers(_LEAVING)
         self.lost.clear()
         self.ready()
 
-    def close(self) -> None:
-        """Lets the workers leave, and kills those that have not within a second. Idempotent."""
+    def close(self, seconds: float | None = _LEAVING) -> None:
+        """Lets the workers leave, and kills those that have not within this time (None: any) or
+        when Ctrl-C comes. Idempotent."""
         if self.closed:
             return
         self.closed = True
         try:
-            self._end_workers()
+            self._end_workers(seconds)
         finally:
             self.close_loop()
 
-    def _end_workers(self) -> None:
-        with self._killed_on_exception():
+    def _end_workers(self, seconds: float | None) -> None:
+        def leaving() -> list[PoolWorker]:
+            return [worker for worker in self.workers if worker and worker.is_leaving]
+
+        self.interrupted = False
+        with self._killed_on_exception(), self.catch_interrupts():
             for worker in self.workers:
                 if worker is None:
                     continue
                 if worker.is_ready and not worker.is_busy and worker.channel is not None:
+                    worker.is_leaving = True
                     self.send(worker.channel, ("leave",))
                 else:
                     worker.kill()
-            self.serve(self._gone, time.monotonic() + _GRACE)
+            self.serve(lambda: not leaving() or self.interrupted,
+                       None if seconds is None else time.monotonic() + seconds)
+            late = leaving()
             self.kill()
             self._serve_kills(self._gone, _GRACE)
             self._drop_relay()
+        killed = [worker.rank for worker in late if not (worker.end or "").startswith("exited")]
+        if killed:
+            warnings.warn(f"ranks {killed} were killed: threads or exit handlers ran on in them",
+                          RuntimeWarning, stacklevel=2)
+        if self.interrupted:
+            raise KeyboardInterrupt

@@ -57,6 +57,7 @@ class PoolWorker:
         self.is_ready = False  # for calls
         self.is_busy = False
         self.is_dropping = False  # the engine that it has
+        self.is_leaving = False  # was told to: its threads and exit handlers may run on
         self.is_over = False  # it has ended, and no output will follow
         self.outcome: Outcome | None = None  # of the last call
         self.calls = 0

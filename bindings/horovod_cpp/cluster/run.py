@@ -17,6 +17,8 @@ _ELASTIC = ("min_np", "min_num_proc", "max_np", "max_num_proc", "slots", "reset_
             "cooldown_range", "elastic_timeout", "host_discovery_script")
 
 
+_AFTER_FAILURE = 1.0  # seconds that ranks have to end
+
 _Result = TypeVar("_Result")
 
 
@@ -38,6 +40,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     cells work. What the ranks print appears here as it comes, each line with its rank in front.
     Ctrl-C (or a notebook's interrupt) stops all ranks within two seconds, with a KeyboardInterrupt
     in ``fn``; when a rank fails, the others have a second to finish.
+    When it has returned on all, their threads and exit handlers are waited for, as Python does.
     Nothing is left running. For more than one call, ``hvd.Cluster`` starts its ranks once.
 
     Args:
@@ -50,7 +53,7 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
             travels to hvdrun's agents over connections that are not encrypted (SECURITY.md).
         hostfile: the same from a file with lines such as "node1 slots=4" or "node1:4".
         env: variables that the ranks have in addition to those of this process.
-        timeout: seconds until the call is interrupted; None: never.
+        timeout: seconds until the call is interrupted, and that ranks then have to end; None: any.
         start_timeout: seconds that starting may take; default: HOROVOD_START_TIMEOUT, or 60.
         output_filename: a folder for what each rank prints, rank.N/stdout and rank.N/stderr.
         verbose: print the command that starts the ranks, and what that prints itself.
@@ -115,12 +118,15 @@ def run(fn: Callable[..., _Result], args: Iterable[Any] = (),
     view, display = calls.view_here()
     printer = Printer(view, range(np))
     job = Pool(placed, printer, env, executable, limit, initialise=False, display=display)
+    patience: float | None = _AFTER_FAILURE
     try:
         job.ready()
         outcomes = job.call(("call", data, sys.path), range(np), timeout)
         failure = calls.failure_of(job, outcomes, timeout, alive_after=False)
+        if failure is None:
+            patience = timeout
     finally:
-        job.close()
+        job.close(patience)
         printer.finish()
     if failure is not None:
         raise failure

@@ -104,8 +104,15 @@ def check_env(env: object) -> None:
     for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"env[{name!r}] is {value!r}: names and values of variables are str")
-        if not name or "=" in name or "\0" in name + value:
+        if not name or "=" in name or "\0" in name + value or not _is_encodable(name + value):
             raise _native.InvalidArgumentError(f"env[{name!r}] is {value!r}: no variable can be so")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        return bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False
 
 
 def refuse_on_a_rank(caller: str) -> None:

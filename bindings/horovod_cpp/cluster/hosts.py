@@ -36,23 +36,25 @@ def slots_of(caller: str, hosts: Words, hostfile: str | os.PathLike[str] | None)
         for line in pathlib.Path(hostfile).read_text(encoding="utf-8").splitlines():
             words = line.partition("#")[0].split()
             if words:
-                host, colon, number = words[0].partition(":")
-                counts = [word[6:] for word in words[1:] if word.startswith("slots=")]
-                if colon:
-                    counts.insert(0, number)
-                _add_slots(slots, host, (counts or ["1"])[0], f"{caller}, {hostfile}: {line!r}")
+                host, *counts = words[0].split(":", 1)
+                counts += [word[6:] if word.startswith("slots=") else "" for word in words[1:]]
+                _add_slots(slots, host, counts, f"{caller}, {hostfile}: {line!r}")
+        if not slots:
+            raise _native.InvalidArgumentError(f"{caller}: {hostfile} names no host")
         return slots
     for part in names_in(hosts):
-        host, _, number = part.partition(":")
-        _add_slots(slots, host, number or "1", f"{caller}, hosts: {part!r}")
+        host, *counts = part.split(":", 1)
+        _add_slots(slots, host, counts, f"{caller}, hosts: {part!r}")
     return slots
 
 
-def _add_slots(slots: dict[str, int], host: str, number: str, origin: str) -> None:
+def _add_slots(slots: dict[str, int], host: str, counts: Sequence[str], origin: str) -> None:
+    number = ",".join(counts or ["1"])
     if (not host or host.startswith("-")  # an option of ssh
-            or not number.isdigit() or int(number) < 1 or host in slots):
+            or not number.isdecimal() or int(number) < 1 or host in slots):
         raise _native.InvalidArgumentError(
-            f"{origin}: expected different names with a number of slots, node1:4")
+            f"{origin}: expected different names with a number of slots, node1:4 (in a file also "
+            "node1 slots=4)")
     slots[host] = int(number)
 
 

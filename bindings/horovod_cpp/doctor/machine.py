@@ -84,7 +84,7 @@ def thread_checks() -> Iterator[Finding]:
     given = [name for name in _THREADS if name in os.environ]
     for name in given:
         text = os.environ[name]
-        if all(part.strip().isdigit() and int(part) > 0 for part in text.split(",")):
+        if all(part.strip().isdecimal() and int(part) > 0 for part in text.split(",")):
             yield ok(name, text)
         else:
             yield warning(name, f"'{text}' is not a number of threads", f"export {name}=1, or unset "

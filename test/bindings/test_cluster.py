@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -60,6 +61,38 @@ def test_globals_that_functions_set_stay_on_their_rank(cluster):
     assert cluster.run(lambda: kept_on_rank) == [[0], "pushed"]
     with pytest.raises(hvd.RankError, match="'nowhere' is not defined"):
         cluster.pull("nowhere")
+
+
+class Decorator(contextlib.ContextDecorator):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Called:
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self):
+        return self._function()
+
+
+@pytest.mark.parametrize("wrap", [Decorator(), functools.partial, Called])
+def test_globals_of_a_function_stay_on_their_rank_whatever_it_is_in(cluster, wrap):
+    @wrap
+    def keep():
+        global kept_below
+        kept_below = hvd.rank()
+
+    @wrap
+    def kept():
+        return kept_below
+
+    cluster.run(keep)
+    assert cluster.pull("kept_below") == [0, 1]
+    assert cluster.run(kept) == [0, 1]
 
 
 def test_some_ranks_answer_in_the_order_in_which_they_are_given(cluster):

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import faulthandler
 import fcntl
+import functools
 import io
 import mmap
 import os
@@ -16,7 +17,7 @@ import threading
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import horovod_cpp
@@ -228,30 +229,27 @@ class Worker:
     def _call(self, data: bytes, search_path: list[str]) -> bytes:
         sys.path[:] = search_path
         function, args, kwargs = pickle.loads(data)
-        with self._sees_namespace(function):
+        with self._sees_namespace((function, *args, *kwargs.values())):
             result = function(*args, **kwargs)
         if self._shell is not None:
             self._shell.events.trigger("post_execute")  # shows figures that are left open
         return pickling.dumps(result)
 
     @contextlib.contextmanager
-    def _sees_namespace(self, function: object) -> Iterator[None]:
-        """A function that came by value brings the globals that its caller has. It finds others in
-        the namespace; those that it sets are kept there."""
-        own = getattr(function, "__globals__", None)
-        module = sys.modules.get(getattr(function, "__module__", None) or "")
-        if own is None or own is getattr(module, "__dict__", None):
-            yield
-            return
-        for name, value in self.namespace.items():
-            own.setdefault(name, value)
-        before = dict(own)
+    def _sees_namespace(self, called: Iterable[object]) -> Iterator[None]:
+        """Functions that came by value bring the globals that their caller has. They find others in
+        the namespace; those that they set are kept there."""
+        brought = _globals_brought_by(called)
+        for own in brought:
+            own.update(self.namespace | own)
+        before = [dict(own) for own in brought]
         try:
             yield
         finally:
             self.namespace.update({
-                name: value for name, value in own.items()
-                if not name.startswith("__") and before.get(name, before) is not value})
+                name: value for own, old in zip(brought, before, strict=True)
+                for name, value in own.items()
+                if not name.startswith("__") and old.get(name, old) is not value})
 
     def _cell(self, source: str, number: int) -> None:
         error, self._rendered = self._make_shell().run(source, number)
@@ -265,6 +263,31 @@ class Worker:
         if name not in self.namespace:
             raise NameError(f"name {name!r} is not defined on this rank", name=name)
         return pickling.dumps(self.namespace[name])
+
+
+def _globals_brought_by(called: Iterable[object]) -> list[dict[str, Any]]:
+    """Of functions that came by value, below decorators, functools.partial and __call__ too."""
+    brought: dict[int, dict[str, Any]] = {}
+    seen: dict[int, object] = {}  # keeps them: a number is used again
+    waiting = list(called)
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen[id(part)] = part
+        if isinstance(part, functools.partial):
+            waiting += [part.func, *part.args, *part.keywords.values()]
+        elif isinstance(part, types.MethodType):
+            waiting.append(part.__func__)
+        elif isinstance(part, types.FunctionType):
+            own = part.__globals__
+            if own is not getattr(sys.modules.get(own.get("__name__", "")), "__dict__", None):
+                brought[id(own)] = own
+                waiting += [cell.cell_contents for cell in part.__closure__ or ()
+                            if cell != types.CellType()]
+        else:
+            waiting.append(getattr(type(part), "__call__", None))
+    return list(brought.values())
 
 
 def _shut_down() -> None:

@@ -234,6 +234,15 @@ bool is_alone(const LaunchInfo& launch, const Config& config) {
                                "', but nothing says which rank of how many this process is: set "
                                "HOROVOD_RANK and HOROVOD_SIZE too, or unset it");
   }
+  const bool has_rank = environment("RANK").has_value();
+  const bool by_hand = environment("HVD_RENDEZVOUS_KEY") ||
+                       (environment("MASTER_ADDR") && environment("MASTER_PORT"));
+  if (launch.launcher.empty() && by_hand && has_rank != environment("WORLD_SIZE").has_value()) {
+    const std::vector names = {"RANK", "WORLD_SIZE"};
+    throw InvalidArgumentError(names[has_rank ? 0 : 1], " is set, but ", names[has_rank ? 1 : 0],
+                               " is not: a rank that is started by hand needs both, a program that "
+                               "runs alone neither, or HVD_WORLD=self");
+  }
   if (launch.size == 1 && launch.rank.value_or(0) != 0) {
     throw InvalidArgumentError(launch.launcher, " started this process as ", place_in_job(launch),
                                ": expected a rank below the size");

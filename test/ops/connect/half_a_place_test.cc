@@ -55,6 +55,24 @@ TEST_F(HalfAPlace, ARendezvousWithoutEitherIsRefused) {
                                HasSubstr("set HOROVOD_RANK and HOROVOD_SIZE")));
 }
 
+TEST_F(HalfAPlace, ARankByHandWithoutASizeIsRefused) {
+  set("RANK", "1");
+  EXPECT_EQ(refusal(), "connected");  // others use that name
+  set("MASTER_ADDR", "127.0.0.1");
+  EXPECT_EQ(refusal(), "connected");
+  set("MASTER_PORT", "29555");
+  EXPECT_THAT(refusal(), StartsWith("RANK is set, but WORLD_SIZE is not"));
+  set("HVD_WORLD", "self");
+  EXPECT_EQ(refusal(), "connected");
+}
+
+TEST_F(HalfAPlace, ASizeByHandWithoutARankIsRefused) {
+  set("WORLD_SIZE", "2");
+  EXPECT_EQ(refusal(), "connected");
+  set("HVD_RENDEZVOUS_KEY", "0123456789abcdef0123");
+  EXPECT_THAT(refusal(), StartsWith("WORLD_SIZE is set, but RANK is not"));
+}
+
 TEST_F(HalfAPlace, ARankBeyondAJobOfOneIsRefused) {
   set("RANK", "3");
   set("WORLD_SIZE", "1");

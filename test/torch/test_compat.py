@@ -22,6 +22,12 @@ def test_an_unchanged_script_trains_with_workers_that_import_it(ranks):
     assert float(re.findall(r"accuracy ([\d.]+)", done.stdout)[-1]) >= 0.9
 
 
+def test_a_script_gets_all_its_arguments(tmp_path):
+    (tmp_path / "script.py").write_text("import sys; print(sys.argv)")
+    done = python(tmp_path, *COMPAT, "--instead", "script.py", "--", "-m", "--", "script.py")
+    assert done.stdout == "['script.py', '--', '-m', '--', 'script.py']\n"
+
+
 def test_nothing_is_installed_unless_it_is_asked_for(tmp_path):
     done = python(tmp_path, "-c", """
 import horovod_cpp, horovod_cpp.compat, sys

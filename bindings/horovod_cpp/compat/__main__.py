@@ -32,6 +32,8 @@ def _parse() -> argparse.Namespace:
         parser.error("which script?")
     if not given.module and not os.path.exists(given.script):
         parser.error(f"there is no file {given.script}")
+    words = sys.argv[1:]
+    given.arguments = words[words.index(given.script) + 1:]  # argparse takes a "--" away
     return given
 
 

@@ -53,6 +53,8 @@ struct StepFields {
     io.number(step.set);
     io.text(step.name);
     serialize(io, step.why);
+    io.number(step.others);
+    if (step.others > kAllOthers) ByteReader::malformed("no dtype");
   }
   void operator()(Fields<Io, EvictSlot>& step) { io.number(step.slot); }
   void operator()(Fields<Io, JoinRank>& step) { serialize(io, step.joining); }

@@ -49,11 +49,13 @@ struct RunSlots {
   std::uint32_t count = 0;
   Bytes result = {};  // of one small allreduce that rank 0 has reduced; empty = the ranks run it
 };
-// The pending submission of `name` fails on every rank that is expected in its process set.
+// The pending submission of `name` fails on every rank that is expected in its process set, and
+// the call's others on the ranks that have them.
 struct RejectName {
   ProcessSetId set = kWorldSet;
   std::string name;
   Status why;
+  std::uint32_t others = 0;  // a bit for each number_of()
 };
 // A rank that has this slot's name pending announces it again in full.
 struct EvictSlot {

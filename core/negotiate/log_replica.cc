@@ -80,11 +80,21 @@ void LogReplica::forget(SlotNumber slot) {
 }
 
 void LogReplica::apply(const Decision&, const RejectName& step) {
-  std::optional<Ticket> ticket = announcer_.submissions().take(step.name);
-  if (!ticket) {
-    if (const auto slot = log_.cache.find(step.name)) ticket = announcer_.submissions().take(*slot);
+  fail(step.name, step.why);
+  for (std::int32_t number = 0; step.others >> number != 0; ++number) {
+    if ((step.others >> number & 1) == 0) continue;
+    const std::string name = name_of_other(step.name, number);
+    announcer_.readiness().clear(name, log_.applied);  // ranks that have none announce none
+    fail(name, step.why);
   }
-  if (ticket) effects_.push(FailTicket{*ticket, step.why});
+}
+
+void LogReplica::fail(const std::string& name, const Status& why) {
+  std::optional<Ticket> ticket = announcer_.submissions().take(name);
+  if (!ticket) {
+    if (const auto slot = log_.cache.find(name)) ticket = announcer_.submissions().take(*slot);
+  }
+  if (ticket) effects_.push(FailTicket{*ticket, why});
 }
 
 void LogReplica::apply(const Decision&, const JoinRank& step) {

@@ -49,6 +49,8 @@ class LogReplica {
   void apply(const Decision& decision, const Stop& step);
   void run_batch(std::span<const SlotNumber> slots, Bytes&& result);
   void change_sets(SlotNumber slot);
+  // The submission that is pending under this name, if there is one.
+  void fail(const std::string& name, const Status& why);
   void forget(SlotNumber slot);
 
   const Rank rank_;

@@ -85,7 +85,11 @@ void Sequencer::take_name(const Variants& variants) {
     return;
   }
   if (variants.size() > 1) {
-    rejects_.push_back({request.set, request.name, disagreement(variants)});
+    RejectName& reject =
+        rejects_.emplace_back(RejectName{request.set, request.name, disagreement(variants)});
+    const bool alone = std::ranges::all_of(
+        variants, [](const Variant& each) { return each.request.numbers.empty(); });
+    if (!alone && !changes_sets(request.kind)) reject.others = kAllOthers;
     return;
   }
   if (reject_for_a_join(request)) return;
@@ -114,6 +118,12 @@ bool Sequencer::reject_for_a_join(const Request& request) {
   return true;
 }
 
+bool Sequencer::is_ready(const std::string& name) const {
+  return std::ranges::any_of(ready_, [&](const Ready& ready) {
+    return (ready.in_full ? ready.in_full->name : cache_.request(ready.slot).name) == name;
+  });
+}
+
 void Sequencer::finished(std::uint64_t batch) {
   std::erase_if(running_, [&](const RunningBatch& running) { return running.number == batch; });
 }
@@ -140,7 +150,12 @@ void Sequencer::decide(TimePoint now, Decision& decision) {
   if (stopped_) return;
   if (!settings_told_) decision.steps.emplace_back(ChangeSettings{settings_});
   settings_told_ = true;
-  for (RejectName& reject : rejects_) decision.steps.emplace_back(std::move(reject));
+  for (RejectName& reject : rejects_) {
+    for (std::int32_t number = 0; reject.others >> number != 0; ++number) {
+      if (is_ready(name_of_other(reject.name, number))) reject.others &= ~(1u << number);
+    }
+    decision.steps.emplace_back(std::move(reject));
+  }
   rejects_.clear();
   if (ask_) decision.steps.emplace_back(Ask{});
   ask_ = false;

@@ -75,6 +75,7 @@ class Sequencer {
   void take_name(const Variants& variants);
   Bytes reduce_eager(SlotNumber slot, std::span<const EagerValues> all);
   bool reject_for_a_join(const Request& request);
+  bool is_ready(const std::string& name) const;
   bool may_run(CollectiveKind kind, ProcessSetId set, DeviceKind device) const;
   void plan_runnable();
   void run_ready(TimePoint now, Decision& decision);

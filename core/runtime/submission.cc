@@ -286,6 +286,10 @@ bool is_finite(const TensorView& view) {
       return all_finite<std::uint32_t>(view.data, view.numel, 0x7f800000u);
     case DType::kF64:
       return all_finite<std::uint64_t>(view.data, view.numel, 0x7ff0000000000000u);
+    case DType::kC64:
+      return all_finite<std::uint32_t>(view.data, 2 * view.numel, 0x7f800000u);
+    case DType::kC128:
+      return all_finite<std::uint64_t>(view.data, 2 * view.numel, 0x7ff0000000000000u);
     default:
       return true;
   }

@@ -1,5 +1,6 @@
 #include "ops/connect/backends.h"
 
+#include "core/base/status.h"
 #include "core/config/launch_info.h"
 #include "core/config/log.h"
 #include "core/system/interruptible_waits.h"
@@ -139,11 +140,16 @@ Ports connect_world(const World& world, Config config, TimePoint deadline) {
   Ports ports;
   ControlPlanes control = make_control_plane(world, config, host, deadline);
   ports.control = std::move(control.whole);
-  ports.collectives.push_back(make_collective(world, config, std::move(host), control.tcp));
-  if (config.gpu_operations != "none") {
-    add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
-             config,
-             [&](const std::string& mine) { return world.others.all_gather(mine, deadline); });
+  try {
+    ports.collectives.push_back(make_collective(world, config, std::move(host), control.tcp));
+    if (config.gpu_operations != "none") {
+      add_gpus(ports, {name_of_host(config), topology_of(here.placement), here.placement.hosts()},
+               config,
+               [&](const std::string& mine) { return world.others.all_gather(mine, deadline); });
+    }
+  } catch (...) {  // the other ranks are connected by now, and learn why this one does not come
+    ports.control->abort(current_status());
+    throw;
   }
   ports.config = std::move(config);
   return ports;

@@ -42,6 +42,7 @@ std::vector<Rank> HierLayout::column() const {
   if (!even() && local != 0) return {};
   std::vector<Rank> ranks;
   for (const std::vector<Rank>& each : hosts) ranks.push_back(each[local]);
+  std::sort(ranks.begin(), ranks.end());  // hosts are in the order of their first ranks alone
   return ranks;
 }
 

@@ -98,7 +98,10 @@ HVD_ELEMENTWISE inline T scaled(T value, double factor) {
     return {scaled(value.real(), factor), scaled(value.imag(), factor)};
   } else {
     using Limits = std::numeric_limits<T>;
-    const double exact = static_cast<double>(value) * factor;
+    double exact = static_cast<double>(value) * factor;
+    // The product with a rounded 1.0 / 49 may lie just below the whole number that it stands for.
+    constexpr double kUp = 1 + 0x1p-52;
+    if (exact > -0x1p51 && exact < 0x1p51) exact *= kUp;
     // For 64 bits the double next to max() is 2^63, which no longer fits.
     if (exact >= static_cast<double>(Limits::max())) return Limits::max();
     if (exact <= static_cast<double>(Limits::min())) return Limits::min();

@@ -95,7 +95,12 @@ void merge(Variants& into, const Variant& variant) {
     return;
   }
   if (same == into.end()) {
-    into.back().count += variant.count;
+    Variant& last = into.back();
+    if (last.request.numbers.empty() && !variant.request.numbers.empty()) {
+      last.request = variant.request;
+      last.lowest = variant.lowest;
+    }
+    last.count += variant.count;
     return;
   }
   merge(same->request, variant.request);

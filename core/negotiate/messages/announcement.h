@@ -23,8 +23,8 @@ struct Variant {
 };
 
 // What ranks announced for one name: one variant when they agree. Two are enough to say how they
-// disagree; further ones are counted with the second. Places and flags do not make a variant: see
-// merge().
+// disagree; further ones are counted with the second, and one of a call of several requests is
+// kept. Places and flags do not make a variant: see merge().
 using Variants = std::vector<Variant>;
 
 inline constexpr std::size_t kMaxVariants = 2;

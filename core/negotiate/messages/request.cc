@@ -100,7 +100,7 @@ std::string readable_name(std::string_view name) {
 
 namespace {
 
-constexpr unsigned kDeviceKindCount = 2;
+constexpr int kDeviceKindCount = 2;
 
 std::string text_of(DeviceKind device) {
   return device == DeviceKind::kCpu ? "cpu" : "cuda";
@@ -114,6 +114,20 @@ std::string text_of(double scale) {
 
 std::string text_of(const std::vector<std::int32_t>& numbers) {
   return to_string(Shape(numbers.begin(), numbers.end()));
+}
+
+// "float32", "float32.cuda": of what number_of() made.
+std::string kind_of(std::int32_t number) {
+  std::string kind(name_of(static_cast<DType>(number / kDeviceKindCount)));
+  if (static_cast<DeviceKind>(number % kDeviceKindCount) == DeviceKind::kCuda) kind += ".cuda";
+  return kind;
+}
+
+// "float32, int64": of all requests of a call whose first one this is.
+std::string kinds_of(const Request& request) {
+  std::string kinds = kind_of(number_of(request.dtype, request.device));
+  for (const std::int32_t number : request.numbers) kinds += ", " + kind_of(number);
+  return kinds;
 }
 
 // A peer's shapes must not make numel_of(), bytes_of() or their sum throw or overflow later.
@@ -147,6 +161,10 @@ void check_values(const Request& request) {
     ByteReader::malformed("scale out of range");
   }
   check_extents(request.shapes, request.dtype);
+  if (changes_sets(request.kind)) return;
+  for (const std::int32_t number : request.numbers) {
+    if (number < 0 || number >= kDTypeCount * kDeviceKindCount) ByteReader::malformed("no dtype");
+  }
 }
 
 // Says one difference; the ranks are the same in all of them.
@@ -198,8 +216,8 @@ void serialize(Io& io, Fields<Io, Request>& request) {
   io.choice(request.wire, kWireFormatCount);
   io.flag(request.automatic_name);
   io.list(request.shapes, sizeof(std::uint32_t), [&](auto& shape) { io.numbers(shape); });
-  if constexpr (Io::kReads) check_values(request);
   io.numbers(request.numbers);
+  if constexpr (Io::kReads) check_values(request);
   serialize_place(io, request);
   io.flag(request.flagged);
   io.text(request.not_finite);
@@ -241,12 +259,23 @@ std::size_t eager_bytes(const Request& request) {
   return bytes;
 }
 
+std::int32_t number_of(DType dtype, DeviceKind device) {
+  return static_cast<int>(dtype) * kDeviceKindCount + static_cast<int>(device);
+}
+
+std::string name_of_other(const std::string& first, std::int32_t number) {
+  return first + "." + kind_of(number);
+}
+
 std::string describe_difference(const Request& a, Rank rank_a, const Request& b, Rank rank_b) {
   const Difference say(rank_a, rank_b);
   if (a.name != b.name) return say("name", a.name, b.name);
   if (a.set != b.set) return say("process set", std::to_string(a.set), std::to_string(b.set));
   if (a.kind != b.kind) return say("collective", name_of(a.kind), name_of(b.kind));
   if (a.dtype != b.dtype) return say("dtype", name_of(a.dtype), name_of(b.dtype));
+  if (a.numbers != b.numbers && !changes_sets(a.kind)) {
+    return say("dtypes", kinds_of(a), kinds_of(b));
+  }
   if (a.shapes != b.shapes) return describe_shapes(a, b, say);
   if (a.op != b.op) return say("op", name_of(a.op), name_of(b.op));
   if (a.root != b.root) return say("root", std::to_string(a.root), std::to_string(b.root));

@@ -62,10 +62,11 @@ struct Request {
   // One per tensor; several are a group, which is announced, run and rejected as one. Allgather,
   // alltoall, gather and scatter: without the first dimension.
   Shapes shapes;
-  std::vector<std::int32_t> numbers;  // kAddSet and kRemoveSet only
-  bool automatic_name = false;        // gets a slot for one run only
-  bool joins_average = false;         // kJoin: averages go on dividing by this rank too
-  ArenaPlace place = {};              // allreduce only
+  // Of kAddSet and kRemoveSet; of others see number_of().
+  std::vector<std::int32_t> numbers;
+  bool automatic_name = false;  // gets a slot for one run only
+  bool joins_average = false;   // kJoin: averages go on dividing by this rank too
+  ArenaPlace place = {};        // allreduce only
   // Allreduce only: this rank has something to tell. Ranks may differ in it: all hear whether any
   // rank's was set (Outcome::flagged). A name that is flagged is announced in full.
   bool flagged = false;
@@ -92,6 +93,13 @@ ArenaNumber arena_of(const Request& request);
 // Bytes of an allreduce that rank 0 may reduce, from what comes with the announcements; 0 = it has
 // to be reduced otherwise.
 std::size_t eager_bytes(const Request& request);
+
+// A call whose tensors are of several dtypes, or on several kinds of device, is a request for each.
+// The first has the call's name and in `numbers` what the others are, so that ranks that disagree
+// about these reject the call; the others' names are made of the first one's.
+std::int32_t number_of(DType dtype, DeviceKind device);
+std::string name_of_other(const std::string& first, std::int32_t number);
+inline constexpr std::uint32_t kAllOthers = (1u << (2 * kDTypeCount)) - 1;  // a bit for each number
 
 // Of a kRemoveSet.
 inline ProcessSetId removed_set(const Request& request) {

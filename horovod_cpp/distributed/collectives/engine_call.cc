@@ -4,6 +4,7 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "core/base/allocators.h"
@@ -174,7 +175,7 @@ WireFormat wire_of(const CallSpec& spec, DType dtype) {
 // truncated: the mean of 3 and 4 is then 3, which looks right. Does nothing for other calls.
 void warn_of_truncation(const CallSpec& spec, DType dtype) {
   const bool truncates = reduces(spec.kind) && spec.op == ReduceOp::kAverage &&
-                         !is_floating(dtype) && !is_complex(dtype);
+                         !is_floating(dtype) && !is_complex(dtype) && dtype != DType::kBool;
   if (!truncates || spec.set.size() == 1 || spec.set.rank() != 0) return;
   const std::string name = full_name(spec);
   // Calls in a row are often told apart by a number at the end; those without a name always are.
@@ -225,10 +226,12 @@ void fill_in(Request& request, const CallSpec& spec) {
 // The group of the tensors of one dtype and kind of device, after `others` groups.
 void begin_group(Request& request, const CallSpec& spec, const Tensor& tensor, std::size_t others) {
   fill_in(request, spec);
-  if (others > 0) request.name += "." + std::string(name_of(tensor.dtype()));
-  if (others > 0 && tensor.device().kind == DeviceKind::kCuda) request.name += ".cuda";
   request.dtype = tensor.dtype();
   request.device = tensor.device().kind;
+  if (others > 0) {
+    request.name =
+        engine::name_of_other(request.name, engine::number_of(request.dtype, request.device));
+  }
   request.wire = wire_of(spec, tensor.dtype());
 }
 
@@ -346,7 +349,6 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
   if (tensors.empty()) {
     return std::make_shared<EngineCall>(std::vector<Handle>{}, std::vector<CallTensor>{});
   }
-  warn_of_truncation(spec, tensors.front().input.dtype());
   Numbering numbering(spec);
   RecycledVector<Submission> submissions;
   const std::shared_ptr<World> world = spec.set.world();
@@ -356,10 +358,15 @@ std::shared_ptr<CallInFlight> start(CallSpec& spec, std::span<CallTensor> tensor
     ready.add(tensors[i].output);
     add_to_group(spec, tensors[i], i, submissions);
   }
+  for (const Submission& other : submissions | std::views::drop(1)) {
+    submissions.front().request.numbers.push_back(
+        engine::number_of(other.request.dtype, other.request.device));
+  }
   RecycledVector<Handle> handles(submissions.size());
   const bool labelled = spec.labels != nullptr && spec.labels->names.size() == tensors.size();
   const std::uint64_t call = labelled ? ++spec.labels->calls : 0;
   for (Submission& submission : submissions) {
+    warn_of_truncation(spec, submission.request.dtype);
     if (submission.request.device != DeviceKind::kCpu) submission.ready = ready.fence();
     if (labelled) submission.labels = spec.labels;
     submission.call = call;

@@ -29,7 +29,7 @@ Decision full_decision() {
   decision.steps = {ChangeSettings{settings},
                     DefineSlot{4, shared(gradient("w")), true},
                     RunSlots{0, 1, Bytes(3, std::byte{7})},
-                    RejectName{3, "v", {StatusCode::kMismatch, "no"}},
+                    RejectName{3, "v", {StatusCode::kMismatch, "no"}, 5},
                     EvictSlot{2},
                     RunSlots{1, 2},
                     JoinRank{{2, 1, true}},
@@ -52,6 +52,7 @@ TEST(Decision, SurvivesTheWireIntoUsedStorage) {
   EXPECT_EQ(std::get<RunSlots>(back.steps[2]).result, Bytes(3, std::byte{7}));
   EXPECT_EQ(std::get<RejectName>(back.steps[3]).set, 3u);
   EXPECT_EQ(std::get<RejectName>(back.steps[3]).why, Status(StatusCode::kMismatch, "no"));
+  EXPECT_EQ(std::get<RejectName>(back.steps[3]).others, 5u);
   const auto run = back.slots_of(std::get<RunSlots>(back.steps[5]));
   EXPECT_EQ(std::vector<SlotNumber>(run.begin(), run.end()), (std::vector<SlotNumber>{5, 6}));
   EXPECT_EQ(std::get<JoinRank>(back.steps[6]).joining, (Joining{2, 1, true}));

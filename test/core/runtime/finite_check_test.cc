@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <complex>
 #include <limits>
 #include <memory>
 #include <string>
@@ -43,6 +44,9 @@ TEST(IsFinite, KnowsEveryFloatingDtype) {
   EXPECT_FALSE(finite<Float16>({{0}, {0xfc00}}, DType::kF16));
   EXPECT_TRUE(finite<BFloat16>({{0x7f7f}}, DType::kBF16));
   EXPECT_FALSE(finite<BFloat16>({{0x7fc0}}, DType::kBF16));
+  EXPECT_TRUE(finite<std::complex<float>>({{1, 2}}, DType::kC64));
+  EXPECT_FALSE(finite<std::complex<float>>({{1, 2}, {0, kNan}}, DType::kC64));
+  EXPECT_FALSE(finite<std::complex<double>>({{0, 0}, {kInfinity, 0}}, DType::kC128));
   EXPECT_TRUE(finite<std::int64_t>({-1}, DType::kI64));
   EXPECT_TRUE(finite<float>({}, DType::kF32));
 }

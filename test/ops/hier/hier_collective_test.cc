@@ -83,6 +83,7 @@ const Shape kShapes[] = {
     {"TwoByThree", {0, 0, 0, 1, 1, 1}},
     {"OneAndThree", {0, 1, 1, 1}},
     {"Interleaved", {0, 1, 0, 1}},
+    {"Turned", {0, 1, 1, 0}},
     {"ThreeUneven", {0, 1, 0, 2, 1, 1}, false},
     {"LocalMadeOfFlat", {0, 0, 1, 1}, false},
     {"Delayed", {0, 0, 1, 1}, true, delayed()},

@@ -357,6 +357,26 @@ TEST(Reduce, RefusesWhatItCannotReduce) {
                InvalidArgumentError);
 }
 
+std::int64_t scaled_by(std::int64_t value, double factor) {
+  std::int64_t result = 0;
+  const void* const input = &value;
+  reduce(DType::kI64, ReduceOp::kSum, std::span(&input, 1), &result, 1, 1.0, factor);
+  return result;
+}
+
+TEST(Reduce, TheAverageOfEqualIntegersIsThatInteger) {
+  for (std::int64_t ranks = 1; ranks <= 1'000; ++ranks) {
+    for (const std::int64_t value : {1, -1, 3, 1'000'003}) {
+      EXPECT_EQ(scaled_by(value * ranks, 1.0 / static_cast<double>(ranks)), value) << ranks;
+    }
+  }
+  EXPECT_EQ(scaled_by(7, 0.5), 3);
+  EXPECT_EQ(scaled_by(-7, 0.5), -3);
+  constexpr std::int64_t kLarge = (std::int64_t{1} << 52) - 1;
+  EXPECT_EQ(scaled_by(kLarge, 2.0), 2 * kLarge);
+  EXPECT_EQ(scaled_by(2 * kLarge, 0.5), kLarge);
+}
+
 template <typename T>
 constexpr bool kIsComplexNumber = false;
 template <typename T>

@@ -129,5 +129,28 @@ TEST(Groups, ADifferentCompositionIsAMismatchOnEveryRank) {
   });
 }
 
+TEST(Groups, OfOtherDtypesOnARankAreAMismatchOnEveryRank) {
+  const std::vector<std::vector<DType>> others = {{DType::kF32, DType::kF32},
+                                                  {DType::kF32, DType::kI32},
+                                                  {DType::kF64, DType::kF32},
+                                                  {DType::kF32},
+                                                  {DType::kF32, DType::kF64, DType::kI64}};
+  run_sets(2, [&](const ProcessSet& all) {
+    for (const auto& dtypes : others) {
+      std::vector<Tensor> tensors;
+      for (const DType dtype : all.rank() == 0 ? std::vector{DType::kF32, DType::kF64} : dtypes) {
+        tensors.push_back(Tensor::ones({3}).to(dtype));
+      }
+      for (const char* name : {"x", ""}) {
+        EXPECT_THAT(message_of<MismatchError>(
+                        [&] { grouped_allreduce(tensors, {.name = name, .process_set = all}); }),
+                    HasSubstr("dtype"));
+        EXPECT_THROW(grouped_allgather(tensors, {.name = name, .process_set = all}), MismatchError);
+      }
+      EXPECT_EQ(allreduce(Tensor::ones({1}), {.process_set = all}).item(), 1);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace hvd

@@ -208,9 +208,8 @@ Tensor target_from(const py::handle& object) {
     throw InvalidArgumentError(
         "an in-place call needs contiguous memory, and this array of shape " +
         to_string(tensor.shape()) +
-        " is a view with gaps, another order or repeated elements: call the form that returns a "
-        "new "
-        "array (without the trailing underscore), or pass a contiguous copy");
+        " is a view with gaps, another order or repeated elements: pass a contiguous copy, or call "
+        "the form that returns a new array (without the trailing underscore) if there is one");
   }
   return tensor;
 }

@@ -153,6 +153,10 @@ std::vector<std::int64_t> splits_of(const CallSpec& spec, const Tensor& tensor,
     }
     return std::vector<std::int64_t>(static_cast<std::size_t>(ranks), rows / ranks);
   }
+  if (const auto least = std::ranges::min_element(given); *least < 0) {
+    throw InvalidArgumentError(full_name(spec), ": splits[", least - given.begin(), "] is ",
+                               *least);
+  }
   const auto sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
   if (given.size() != static_cast<std::size_t>(ranks) || sum != rows) {
     throw InvalidArgumentError(full_name(spec) + ": " + std::to_string(given.size()) +

@@ -159,6 +159,10 @@ def test_a_custom_function_that_is_wrong_is_named():
 
     with pytest.raises(hvd.InvalidArgumentError, match="Wrong.*1 gradients.*2"):
         Wrong.apply(leaf(1.0), leaf(1.0)).backward()
+    Wrong.backward = lambda ctx, gradient: (gradient.sum(), None)
+    with pytest.raises(hvd.InvalidArgumentError,
+                       match=r"of Wrong gave a gradient \[\] float32 for input 0, which is \[3\]"):
+        Wrong.apply(leaf(1.0, 2.0, 3.0), hvd.ones(3)).sum().backward()
     with pytest.raises(hvd.InvalidArgumentError, match="gradcheck"):
         hvd.gradcheck(lambda inputs: inputs[0] * inputs[0].detach(),
                       [hvd.tensor([1.0], dtype="float64", requires_grad=True)])

@@ -110,6 +110,9 @@ def test_hooks_see_and_replace_and_go():
         handle.remove()
     linear(x)
     assert len(seen) == 2
+    linear.register_full_backward_hook(lambda module, grad_input, grad_output: hvd.ones(2))
+    with pytest.raises(hvd.InvalidArgumentError, match=r"hook gave a gradient \[2\].* \[1, 1\]"):
+        linear(x).backward()
 
 
 def test_hooks_of_a_python_module_see_its_first_input_and_output():

@@ -207,6 +207,22 @@ def test_integers_that_a_double_would_round_stay_exact_beside_int64(value):
     assert bounded.tolist() == [value] * 2
     z[0] = value
     assert z.tolist() == [value, 0]
+    assert hvd.ones(1, dtype="int64").mul_(value).tolist() == [value]
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x.mul_(0.5), lambda x: operator.imul(x, 0.5), lambda x: operator.iadd(x, 0.5),
+    lambda x: x.add_(x, alpha=0.5), lambda x: x.index_add(0, hvd.tensor([0]), x, alpha=0.5),
+    lambda x: hvd.clamp(x, 0.5, 3), lambda x: hvd.clamp(x, 0, 0.5), lambda x: x.clamp(0.5, x),
+    lambda x: x.masked_fill(x > 0, 0.5), lambda x: hvd.where(x > 0, 0.5, x)])
+def test_integers_take_no_fractions(call):
+    with pytest.raises(hvd.InvalidArgumentError, match="^the number 0.500000 is not a int64$"):
+        call(hvd.tensor([7]))
+
+
+def test_products_in_place_of_int32_are_modulo_its_range():
+    assert hvd.tensor([2 ** 30], dtype="int32").mul_(4).tolist() == [0]
+    assert hvd.tensor([7]).mul_(hvd.tensor(2)).mul_(3.0).tolist() == [42]
 
 
 def test_ranges_of_such_integers_are_exact():

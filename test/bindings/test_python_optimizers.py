@@ -83,6 +83,8 @@ def test_state_counts_steps_and_holds_tensors():
         state["exp_avg"]
     with pytest.raises(TypeError, match='holds Tensors and the int "step", not float as "mu"'):
         state["mu"] = 0.5
+    with pytest.raises(hvd.InvalidArgumentError, match='"step" of a parameter is -1'):
+        state["step"] = -1
     assert optimizer.defaults == {"lr": 0.5, "momentum": 0.5}
 
 

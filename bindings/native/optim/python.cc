@@ -32,7 +32,9 @@ class StateView {
   }
   void set(const std::string& key, const Typed<"Tensor | int">& value) const {
     if (key == "step" && py::isinstance<py::int_>(value)) {
-      state().steps = value.cast<std::int64_t>();
+      const auto steps = value.cast<std::int64_t>();
+      if (steps < 0) throw InvalidArgumentError("the \"step\" of a parameter is ", steps);
+      state().steps = steps;
     } else if (key != "step" && py::isinstance<Tensor>(value)) {
       state().tensors[key] = value.cast<Tensor>();
     } else {
@@ -138,7 +140,9 @@ void bind_optimizer_state(py::module_& m) {
   def_keys(cls);
   cls.def("__getitem__", &StateView::get, py::arg("key"), "The entry; KeyError without.")
       .def("__setitem__", &StateView::set, py::arg("key"), py::arg("value"),
-           "Set an entry; TypeError unless a Tensor, or an int for \"step\".");
+           "Set an entry; TypeError unless a Tensor, or an int for \"step\", which is not "
+           "negative. An optimizer of this library takes tensors of the parameter's shape and "
+           "dtype (float32 where that is half): step() raises InvalidArgumentError otherwise.");
   py::class_<StateMap>(m, "OptimizerState", "State by parameter: optimizer.state[param].")
       .def(
           "__getitem__",

@@ -68,7 +68,7 @@ void bind_clamp(py::module_& m) {
           return clamp(a, number(min), number(max));
         }
         const auto tensor = [&a](const Bound& bound) {
-          if (const auto* number = std::get_if<Scalar>(&bound)) return number->tensor(a.dtype());
+          if (const auto* number = std::get_if<Scalar>(&bound)) return beside(*number, a);
           return std::holds_alternative<Tensor>(bound) ? std::get<Tensor>(bound) : Tensor();
         };
         return clamp(a, tensor(min), tensor(max));
@@ -79,7 +79,8 @@ void bind_clamp(py::module_& m) {
       Arg("max", "the largest, likewise.") = py::none(), ReleaseGil(),
       Returns{"A new Tensor of the common shape and the dtype of ``a``. Where a Tensor bounds it "
               "gets the\n    gradient."},
-      Invalid{"neither bound, or a dtype that cannot be compared."});
+      Invalid{"neither bound, one that is not whole for integers, or a dtype that cannot be "
+              "compared."});
 }
 
 void bind_pairs(py::module_& m) {
@@ -119,12 +120,6 @@ void bind_pairs(py::module_& m) {
   define(m, "pow", Binary{&pow}, "Element-wise power.", kFloatingA, kExponent, ReleaseGil(),
          kCommon, kOtherDtype);
   m.def("pow", WithNumber{&pow}, kFloatingA, kExponent, ReleaseGil());
-}
-
-// A number beside a tensor, in its dtype.
-Tensor beside(const Scalar& number, const Tensor& other) {
-  if (number.exact_in(other.dtype())) return number.tensor(other.dtype());
-  return autograd::operand(number, other);
 }
 
 void bind_choices(py::module_& m) {
@@ -171,7 +166,7 @@ void bind_masked_fill(py::module_& m) {
          py::overload_cast<const Tensor&, const Tensor&, const Tensor&>(&masked_fill),
          "A copy with a number in some places.", kA, kMask, kValue, ReleaseGil(),
          Returns{"A new Tensor of the shape and dtype of ``a``."},
-         Invalid{"shapes or dtypes do not fit."});
+         Invalid{"shapes or dtypes do not fit, or the number is not whole for integers."});
   m.def(
       "masked_fill",
       [](const Tensor& t, const Tensor& mask, const Scalar& value) {
@@ -322,7 +317,8 @@ void bind_slices(py::module_& m) {
       m, "index_add", given(&index_add),
       "A copy with alpha * source's slice i added to the slice at index[i].", kA, kAxis, kPositions,
       Arg("source", "a Tensor whose axis has the extent of ``index``, else of the shape of ``a``."),
-      Arg("alpha", "a factor.") = 1.0, ReleaseGil(), Returns{"A new Tensor of the shape of ``a``."},
+      Arg("alpha", "a factor, whole for integers.") = 1.0, ReleaseGil(),
+      Returns{"A new Tensor of the shape of ``a``."},
       Invalid{"shapes do not fit, or an index is out of range."});
 }
 
@@ -434,6 +430,11 @@ void bind_methods(const py::module_& m, TensorClass& cls) {
 }
 
 }  // namespace
+
+Tensor beside(const Scalar& number, const Tensor& other) {
+  if (number.exact_in(other.dtype())) return number.tensor(other.dtype());
+  return autograd::operand(number, other);
+}
 
 void bind_functions(py::module_& m) {
   auto cls = py::reinterpret_borrow<TensorClass>(m.attr("Tensor"));

@@ -1,7 +1,6 @@
 #include <pybind11/complex.h>
 #include <pybind11/stl.h>
 
-#include <cmath>
 #include <complex>
 #include <cstring>
 
@@ -233,15 +232,20 @@ void bind_in_place(TensorClass& cls) {
         },
         kSelf, py::arg("other"), py::arg("alpha") = 1.0,
         (what + " ``alpha * other`` in place; shapes broadcast. InvalidArgumentError if shapes or "
-                "dtypes do not fit.")
+                "dtypes do not fit, or ``alpha`` is not whole for integers.")
             .c_str());
   };
   scaled("add_", &Tensor::add_, "Adds");
   scaled("sub_", &Tensor::sub_, "Subtracts");
   cls.def(
-      "mul_", py::overload_cast<double>(&Tensor::mul_), kSelf, py::arg("factor"),
-      R"(Multiplies by a number (``factor``) or a tensor (``other``) in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
-  cls.def("mul_", py::overload_cast<const Tensor&>(&Tensor::mul_), kSelf, py::arg("other"));
+      "mul_", py::overload_cast<const Tensor&>(&Tensor::mul_), kSelf, py::arg("other"),
+      R"(Multiplies by a number (``factor``) or a tensor (``other``) in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit, or the number is not whole for integers.)");
+  cls.def(
+      "mul_",
+      [](Tensor& t, const Scalar& factor) -> Tensor& {
+        return factor.exact_in(t.dtype()) ? t.mul_(factor.tensor(t.dtype())) : t.mul_(factor);
+      },
+      kSelf, py::arg("factor"));
   cls.def(
       "div_", &Tensor::div_, kSelf, py::arg("other"),
       R"(Divides by ``other`` in place; shapes broadcast. InvalidArgumentError if shapes or dtypes do not fit.)");
@@ -251,13 +255,7 @@ void bind_in_place(TensorClass& cls) {
 Tensor operand(const Tensor& left, const py::handle& value) {
   const bool is_array = py::isinstance<Tensor>(value) || py::isinstance<py::array>(value);
   if (is_array) return tensor_from(value);
-  const auto number = value.cast<Scalar>();
-  if (number.exact_in(left.dtype())) return number.tensor(left.dtype());
-  if (!is_floating(left.dtype()) && number.value != std::trunc(number.value)) {
-    throw InvalidArgumentError("a tensor of ", left.dtype(), " cannot take ", number.value,
-                               " in place");
-  }
-  return Tensor::full({}, number.value, left.dtype(), left.device());
+  return beside(value.cast<Scalar>(), left);
 }
 
 // += and its like write into the tensor, as in NumPy and PyTorch.

@@ -138,6 +138,10 @@ inline std::vector<std::int64_t> list_of(const MaybeAxes& axes) {
   return list_of(std::get<AxisList>(*axes).axes);
 }
 
+// A number beside a tensor, in its dtype. Throws InvalidArgumentError where that has no such
+// number.
+Tensor beside(const Scalar& number, const Tensor& other);
+
 // The function of a tensor and a number: `both` of two tensors where a double would round, else
 // `number`.
 template <typename Both, typename WithNumber>

@@ -150,6 +150,11 @@ for dtype in (torch.float16, torch.bfloat16, torch.float64, torch.complex64, tor
         want = {(r,) * axes: 1 for r in range(size) if r != 4} | {(4,) * axes: size}
         assert result.dtype == dtype and result.indices().t().tolist() == [list(at) for at in sorted(want)]
         assert result.values().tolist() == [want[at] for at in sorted(want)], (dtype, axes)
+ones = torch.sparse_coo_tensor([[0]], torch.tensor([1]), (2,))
+assert hvd.sparse_allreduce_async(ones, None, hvd.Average).synchronize().to_dense().tolist() == [1, 0]
+for shape in ((4 + rank, 2), (4, 2 + rank)):
+    with pytest.raises(hvd.MismatchError, match="'places'.*disagree about the shape"):
+        hvd.sparse_allreduce_async(torch.ones(shape).to_sparse(), "places", hvd.Sum).synchronize()
 
 def one_or_the_other():
     if rank % 2:

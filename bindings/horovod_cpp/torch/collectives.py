@@ -365,8 +365,8 @@ def join(device: object = -1, *, average: str = "size",
 
     Args:
         device: Horovod's; not looked at.
-        average: what averages divide by meanwhile: "size", all ranks of the set, as in Horovod, or
-            "contributed", those that have not joined.
+        average: what averages divide by meanwhile: "size", all ranks of the set, as in Horovod and
+            in any case of sparse tensors, or "contributed", those that have not joined.
 
     Returns:
         The rank that joined last, on every rank.

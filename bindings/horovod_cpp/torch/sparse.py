@@ -49,7 +49,8 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
         TypeError: ``tensor`` is not sparse.
         InvalidArgumentError: another ``op``.
         MismatchError: from the handle, on every rank: some passed a dense tensor to allreduce()
-            under this name ("collective: allreduce on rank 0, allgather on rank 1").
+            under this name ("collective: allreduce on rank 0, allgather on rank 1"), or the shapes
+            differ.
     """
     if not isinstance(tensor, torch.Tensor) or not tensor.is_sparse:
         raise TypeError("sparse_allreduce_async() takes a torch.sparse_coo_tensor, got "
@@ -64,14 +65,20 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
     divisor = (process_set.size() or 1) if op == Average else 1
 
     def finish(gathered: list[Tensor]) -> torch.Tensor:
-        carrier, values = (memory.result(part) for part in gathered)
+        carrier, values = map(memory.result, gathered[:2])
         places = carrier.view(torch.int64)[:, :dims]
-        if divisor > 1:
-            values = values / divisor if values.is_floating_point() or values.is_complex() else (
-                torch.div(values, divisor, rounding_mode="trunc"))
-        return coordinate_form(places.t(), values, shape).coalesce()
+        whole = not (values.is_floating_point() or values.is_complex())
+        if divisor > 1 and not whole:  # first: the sum of halves may be too large for them
+            values = values / divisor
+        total = coordinate_form(places.t(), values, shape).coalesce()
+        if divisor > 1 and whole:
+            total.values().div_(divisor, rounding_mode="trunc")
+        return total
 
-    parts = [memory.source(_carrier(tensor)), memory.source(tensor.values())]
+    # Negotiation compares extents from the second on: those of the third part, which has no values,
+    # are the extents that coordinates lie in.
+    parts = [memory.source(part) for part in (
+        _carrier(tensor), tensor.values(), tensor.values().new_empty(0, *shape[:dims]))]
     if name is not None and not name.startswith("/"):
         name = "/allreduce." + name  # where a dense tensor's would be: else ranks would wait
     call = _native.grouped_allgather_async(parts, name, process_set)

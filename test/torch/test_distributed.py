@@ -196,6 +196,18 @@ future = dist.all_reduce(x, async_op=True).get_future().then(lambda done: seen.a
 after = dist.all_gather_into_tensor(y, x[:3].clone(), async_op=True).get_future()
 after.wait()
 assert seen and seen[0][0] is x and x.tolist() == [size] * 3  # in order
+def after_rank_0(start):
+    if rank == 1:
+        dist.recv(torch.zeros(1), 0)
+    future = start()
+    if rank == 0:
+        dist.send(torch.zeros(1), 1)
+    return future
+def total(x):
+    return dist.all_reduce(x, async_op=True)
+both = after_rank_0(lambda: total(torch.ones(1)).get_future().then(  # a callback that waits
+    lambda done: after_rank_0(lambda: total(done.value()[0])).get_future().wait()[0]))
+assert both.wait().tolist() == [size**2]
 outputs = [torch.zeros(3) for _ in range(size)]
 for work in (dist.broadcast(x, 0, async_op=True), dist.reduce(x, 0, async_op=True),
              dist.all_gather(outputs, x, async_op=True), dist.barrier(async_op=True),

@@ -141,10 +141,14 @@ class Finisher:
     def future_of(self, work: Work) -> Any:
         """A Future that this completes."""
         begun = torch.futures.Future(devices=self._devices)
-        if work.ends_within(0):
-            begun.set_result(None)
-            return begun.then(lambda _: work.value())
         future = begun.then(lambda _: self._value_of(work))
+        # A callback, which may wait for this one, keeps the thread from its queue.
+        in_callback = self._thread is threading.current_thread()
+        if in_callback:
+            self._await(work)
+        if in_callback or work.ends_within(0):
+            begun.set_result(None)
+            return future
         if self._thread is None:
             self._thread = start_engine_thread(self._run, name="hvd-futures")
         self._queue.put((work, begun))

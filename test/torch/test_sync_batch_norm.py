@@ -20,12 +20,15 @@ def close(a, b, dtype):
 
 for kind, shape in ((torch.nn.BatchNorm1d, (4,)), (torch.nn.BatchNorm1d, (4, 3)),
                     (torch.nn.BatchNorm2d, (4, 3, 2)), (torch.nn.BatchNorm3d, (4, 2, 1, 2))):
-    for options in ({}, {"momentum": None}, {"affine": False}, {"track_running_stats": False}):
+    for without, options in ((None, {}), (None, {"momentum": None}), (None, {"affine": False}),
+                             (None, {"track_running_stats": False}), ("bias", {}), ("weight", {})):
         for dtype in (torch.float64, torch.float32):
             plain = kind(4, **options).to(dtype)
             if plain.affine:
                 torch.nn.init.constant_(plain.weight, 1.5)
                 torch.nn.init.constant_(plain.bias, -0.5)
+            if without:  # as with bias=False in PyTorch 2
+                setattr(plain, without, None)
             ours = hvd.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))
             assert type(ours) is hvd.SyncBatchNorm
             for round in range(2):

@@ -56,8 +56,10 @@ class _Normalize(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         ctx.layer, ctx.total, ctx.name, ctx.process_set = layer, total, name, process_set
         along = _shape_along(x)
         result = (x - mean.view(along)) * scale.view(along)
-        if weight is not None and bias is not None:
-            result = result * weight.view(along) + bias.view(along)
+        if weight is not None:
+            result = result * weight.view(along)
+        if bias is not None:
+            result = result + bias.view(along)
         return result.to(x.dtype)
 
     @staticmethod
@@ -77,10 +79,11 @@ class _Gradients(torch.autograd.Function):  # type: ignore[misc]  # torch may be
         wide = gradient.to(mean.dtype)
         normal = (x - mean.view(along)) * scale.view(along)
         sums = torch.stack([wide.sum(axes), (wide * normal).sum(axes)])
-        for_weight = for_bias = for_input = None
-        if weight is not None:
-            for_weight, for_bias = sums[1].to(weight.dtype), sums[0].to(weight.dtype)
-        if of.needs_input_grad[0]:
+        needs_input, needs_weight, needs_bias = of.needs_input_grad[:3]
+        for_weight = sums[1] if needs_weight else None  # PyTorch converts it to the weight's dtype
+        for_bias = sums[0] if needs_bias else None
+        for_input = None
+        if needs_input:
             means = allreduce(sums, op=Sum, name=f"{of.name}.backward",
                               process_set=of.process_set) / of.total
             factor = scale if weight is None else scale * weight

@@ -5,6 +5,7 @@ to its end a gradient stays where it is and must not be touched; another backwar
 """
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
@@ -187,6 +188,9 @@ class Entry:
         if gradient is not None and gradient is self.view and gradient.data_ptr() == self._address:
             return gradient  # as in most steps
         if gradient is not None and gradient.is_sparse:
+            if sys.getrefcount(self.view) > 2:  # an earlier gradient, which the program keeps
+                kept, self.view = self.view, self.view.detach()
+                kept.data = kept.clone()
             gradient = gradient.to_dense()
         if self._has_lost_its_view():
             self.set_view(None)

@@ -48,6 +48,10 @@ for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, to
         output = full(0, 2, dtype=dtype)
         dist.reduce_scatter_tensor(output, full(rank + 1, 2 * size, dtype=dtype), op)
         assert torch.equal(output, full(want, 2, dtype=dtype))
+several = [full(0, 2), full(0, 3)]
+dist.group.WORLD.reduce_scatter_tensor_coalesced(
+    several, [full(rank + 1, 2 * size), full(rank + 1, 3 * size)], dist.ReduceScatterOptions()).wait()
+assert torch.equal(several[0], full(sums, 2)) and torch.equal(several[1], full(sums, 3))
 for op, of in ((dist.ReduceOp.BAND, lambda a, b: a & b), (dist.ReduceOp.BOR, lambda a, b: a | b),
                (dist.ReduceOp.BXOR, lambda a, b: a ^ b)):
     want = 5
@@ -324,6 +328,12 @@ for call in (lambda: dist.all_reduce(narrow), lambda: dist.broadcast(narrow, 0),
              lambda: dist.all_to_all([narrow] * size, [x] * size),
              lambda: dist.all_to_all_single(torch.zeros(1).expand(size), torch.zeros(size))):
     with pytest.raises(hvd.InvalidArgumentError, match="share memory"):
+        call()
+# Nor is what has another dtype converted, which might lose values.
+halves = torch.tensor([1.5] * size)
+for call in (lambda: dist.all_gather_into_tensor(torch.zeros(size**2, dtype=torch.int64), halves),
+             lambda: dist.reduce_scatter_tensor(torch.zeros(1, dtype=torch.int64), halves)):
+    with pytest.raises(hvd.InvalidArgumentError, match="output is of torch.int64 .* torch.float32"):
         call()
 turned = torch.tensor([1 + 2j, 3 - 1j]).mul(rank + 1).conj().imag
 assert turned.is_neg()  # its memory has the negatives

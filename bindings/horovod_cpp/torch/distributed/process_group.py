@@ -106,16 +106,21 @@ def _check_numel(tensor: torch.Tensor, numel: int, what: str) -> None:
             f"expected {numel}")
 
 
-def _check_output(output: torch.Tensor, numel: int, what: str) -> None:
-    """A tensor of this many elements that can be overwritten."""
+def _check_output(output: torch.Tensor, numel: int, dtype: torch.dtype, what: str) -> None:
+    """A tensor of this many elements of this dtype that can be overwritten."""
     memory.check_output(output)
     _check_numel(output, numel, what)
+    if output.dtype != dtype:
+        raise _native.InvalidArgumentError(
+            f"{what}: the output is of {output.dtype} and the input of {dtype}; give both one dtype")
 
 
-def _check_outputs(outputs: Sequence[torch.Tensor], count: int, numel: int, what: str) -> None:
+def _check_outputs(outputs: Sequence[torch.Tensor], count: int, tensor: torch.Tensor,
+                   what: str) -> None:
+    """As many as this, each for a tensor like this one."""
     _check_count(outputs, count, what)
     for output in outputs:
-        _check_output(output, numel, what.partition(":")[0])
+        _check_output(output, tensor.numel(), tensor.dtype, what.partition(":")[0])
 
 
 class _InPlace:
@@ -233,27 +238,42 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         """The output becomes the reduction of this place's tensor in the ranks' lists."""
         inputs = _only(input_lists, "reduce_scatter")
         _check_count(inputs, self.size(), "reduce_scatter: input_list")
-        return self._reduce_scatter(_only(outputs, "reduce_scatter"),
-                                    _as_rows(inputs, "reduce_scatter: inputs"), options)
+        return self._reduce_scatter([_only(outputs, "reduce_scatter")],
+                                    [_as_rows(inputs, "reduce_scatter: inputs")], options)
 
     def _reduce_scatter_base(self, output: torch.Tensor, tensor: torch.Tensor,
                              options: Any = None) -> Any:
-        _check_output(output, tensor.numel() // self.size(), "reduce_scatter_tensor")
-        _check_numel(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
-        return self._reduce_scatter(
-            output, memory.source(tensor.detach().reshape(self.size(), -1)), options)
+        return self.reduce_scatter_tensor_coalesced([output], [tensor], options)
 
     reduce_scatter_single = _reduce_scatter_base
 
-    def _reduce_scatter(self, output: torch.Tensor, source: _native.Tensor, options: Any) -> Any:
-        memory.check_output(output)
+    def reduce_scatter_tensor_coalesced(self, outputs: Sequence[torch.Tensor],
+                                        inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
+        """Every output becomes this place's part of the reduction of the ranks' tensors."""
+        for output, tensor in zip(outputs, inputs):
+            _check_output(output, tensor.numel() // self.size(), tensor.dtype,
+                          "reduce_scatter_tensor")
+            _check_numel(tensor, output.numel() * self.size(), "reduce_scatter_tensor (its input)")
+        return self._reduce_scatter(outputs, [
+            memory.source(tensor.detach().reshape(self.size(), output.numel()))
+            for output, tensor in zip(outputs, inputs)], options)
+
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+
+    def _reduce_scatter(self, outputs: Sequence[torch.Tensor], sources: Sequence[_native.Tensor],
+                        options: Any) -> Any:
+        for output in outputs:
+            memory.check_output(output)
         op = _reduce_op(options or c10d.ReduceScatterOptions(), "reduce_scatter")
 
-        def finish(result: Any) -> list[torch.Tensor]:
-            _check_numel(output, result.numel(), "reduce_scatter")
-            return _copy_to(output, memory.result(result))
+        def finish(results: Any) -> list[torch.Tensor]:
+            for output, result in zip(outputs, results):
+                _check_numel(output, result.numel(), "reduce_scatter")
+                _copy_to(output, memory.result(result))
+            return list(outputs)
 
-        return self._submit("reduce_scatter", finish, _native.reducescatter_async, source, op)
+        return self._submit("reduce_scatter", finish, _native.grouped_reducescatter_async, sources,
+                            op)
 
     # -- movement
 
@@ -268,7 +288,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
                   inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """The list becomes the ranks' tensors, which are of one size."""
         outputs, tensor = _only(output_lists, "all_gather"), _only(inputs, "all_gather")
-        _check_outputs(outputs, self.size(), tensor.numel(), "all_gather: tensor_list")
+        _check_outputs(outputs, self.size(), tensor, "all_gather: tensor_list")
         return self._allgather([outputs], [tensor], "all_gather")
 
     def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor,
@@ -281,7 +301,8 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
                                         inputs: Sequence[torch.Tensor], options: Any = None) -> Any:
         """Every output becomes the ranks' tensors one after the other."""
         for output, tensor in zip(outputs, inputs):
-            _check_output(output, tensor.numel() * self.size(), "all_gather_into_tensor")
+            _check_output(output, tensor.numel() * self.size(), tensor.dtype,
+                          "all_gather_into_tensor")
         return self._allgather(outputs, inputs, "all_gather_into_tensor")
 
     all_gather_single_coalesced = allgather_into_tensor_coalesced
@@ -311,7 +332,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         tensor, root = _only(inputs, "gather"), self._rank_at(options.rootRank)
         outputs = list(_only(output_lists, "gather")) if options.rootRank == self.rank() else []
         if outputs:
-            _check_outputs(outputs, self.size(), tensor.numel(), "gather: gather_list")
+            _check_outputs(outputs, self.size(), tensor, "gather: gather_list")
 
         def finish(result: Any) -> list[torch.Tensor]:
             return [] if result is None else _copy_to(outputs, memory.result(result))
@@ -327,7 +348,7 @@ class ProcessGroup(c10d.ProcessGroup):  # type: ignore[misc]  # torch may be mis
         if options.rootRank == self.rank():
             inputs = _only(input_lists, "scatter")
             _check_count(inputs, self.size(), "scatter: scatter_list")
-            _check_output(output, inputs[0].numel(), "scatter")
+            _check_output(output, inputs[0].numel(), inputs[0].dtype, "scatter")
             source = _as_rows(inputs, "scatter: inputs")
         return self._submit("scatter", lambda result: _copy_to(output, memory.result(result)),
                             _native.scatter_async, source, root, None)

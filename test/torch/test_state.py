@@ -197,6 +197,8 @@ for wrong in (0, 1):
              lambda: [("layer.weight", torch.zeros(3), 5)]),
             (TypeError, "entry 0 .*Tensor, str.*pair", lambda: [(torch.zeros(3), "layer.weight")]),
             (TypeError, "entry 1 .*Tensor.*pair", lambda: [torch.zeros(3), (torch.zeros(3),)]),
+            (hvd.InvalidArgumentError, "the name 'layer.weight' twice",
+             lambda: [("layer.weight", torch.zeros(3))] * 2),
             (TypeError, "Linear; pass model.state_dict", lambda: torch.nn.Linear(1, 1)),
             (TypeError, "NoneType; pass model.state_dict", lambda: None),
             (ZeroDivisionError, "no items", Raising),

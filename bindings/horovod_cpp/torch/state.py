@@ -32,7 +32,7 @@ def broadcast_parameters(params: Mapping[str, torch.Tensor] | Iterable[Any], roo
     Raises:
         TypeError: ``params`` is a model, or something in it is no tensor or no pair.
         InvalidArgumentError: elements of a tensor share memory, or it is a parameter of a lazy
-            module before its first forward.
+            module before its first forward; two have one name.
         UnsupportedError: a tensor lies on the meta device, or another one that is not served.
         Exception: whatever ``params`` raises itself. The other ranks get any of these as a
             MismatchError of the same words, before anything was sent.
@@ -60,7 +60,7 @@ def _named(params: Any) -> list[tuple[str, torch.Tensor]]:
             isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList)):
         raise TypeError(f"broadcast_parameters: params is a {type(params).__name__}; pass "
                         "model.state_dict() or model.named_parameters()")
-    pairs = []
+    pairs: dict[str, tuple[str, torch.Tensor]] = {}
     items = params.items() if isinstance(params, collections.abc.Mapping) else params
     for place, item in enumerate(items):
         pair = item if isinstance(item, tuple) else (f"parameter.{place}", item)
@@ -68,9 +68,12 @@ def _named(params: Any) -> list[tuple[str, torch.Tensor]]:
             kinds = ", ".join(type(each).__name__ for each in pair)
             raise TypeError(f"broadcast_parameters: entry {place} of params is a tuple ({kinds}); "
                             "expected a pair (name, tensor)")
+        if pair[0] in pairs:
+            raise _native.InvalidArgumentError(
+                f"broadcast_parameters: params has the name '{pair[0]}' twice")
         if pair[1] is not None:
-            pairs.append(pair)
-    return pairs
+            pairs[pair[0]] = pair
+    return list(pairs.values())
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

@@ -65,6 +65,13 @@ a = torch.ones(2, requires_grad=True)
 one, two = hvd.grouped_allreduce([a, torch.ones(2)])  # one of the results is not used
 one.sum().backward()
 assert a.grad.tolist() == [1.0, 1.0]
+for dtype in (torch.bool, torch.int64):  # and one has no gradient
+    for call, want in ((hvd.grouped_allgather, mean),
+                       (lambda ts: hvd.grouped_broadcast(ts, 0), 0.0 if rank else mean)):
+        a = torch.ones(2, requires_grad=True)
+        whole, one = call([torch.ones(3, dtype=dtype), a])
+        (one * (rank + 1)).sum().backward()
+        assert a.grad.tolist() == [want] * 2 and not whole.requires_grad
 """, np=np)
 
 

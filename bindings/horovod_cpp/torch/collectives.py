@@ -154,8 +154,9 @@ def _own_rows(grads: _Tensors, rows: list[int], name: str | None,
 def _gathered(call: str, tensors: Any, name: str | None, process_set: ProcessSet) -> Any:
     given = listed(call, tensors)
     return recorded(call, given, lambda given: run(call, given, name, process_set),
-                    lambda grads: _own_rows(grads, [len(tensor) for tensor in given], name,
-                                            process_set))
+                    lambda grads: _own_rows(grads, [
+                        len(tensor) for tensor in given if memory.has_gradient(tensor)], name,
+                        process_set))
 
 
 @waiting_form(torch.Tensor, _gathered)

@@ -181,14 +181,16 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch may be 
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return (None, None, *ctx.gradients(gradients))
+        made = iter(ctx.gradients([each for each in gradients if memory.has_gradient(each)]))
+        return (None, None, *[next(made) if memory.has_gradient(each) else None
+                              for each in gradients])
 
 
 def recorded(call: str, tensors: list[torch.Tensor], run: _Run, gradients: _Gradients) -> Any:
     """What ``run(tensors)`` returns, as one node of PyTorch's graph.
 
-    ``gradients`` gets those of the results and returns those of the tensors. The node exists only
-    where one of the tensors needs it.
+    ``gradients`` gets those of the results that may have some, and returns those of their tensors.
+    The node exists only where one of the tensors needs it.
     """
     if torch.is_grad_enabled() and any(
             [getattr(tensor, "requires_grad", False) for tensor in tensors]):

@@ -39,11 +39,6 @@ def refuse_data_parallel() -> NoReturn:
            "the plain optimizer, or a model without that wrapper")
 
 
-def has_gradient(parameter: torch.Tensor) -> bool:
-    """Whether it may have one."""
-    return bool(parameter.is_floating_point() or parameter.is_complex())
-
-
 def in_data_parallel(parameter: torch.Tensor) -> bool:
     """Whether PyTorch's DistributedDataParallel has it, which averages gradients by itself."""
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
@@ -67,7 +62,7 @@ def parameters_of(optimizer: torch.optim.Optimizer, named_parameters: Any
                            f"{list(parameter.shape)}, is not in named_parameters; name all of the "
                            "optimizer's parameters")
                 name = names[id(parameter)]
-            if has_gradient(parameter):
+            if memory.has_gradient(parameter):
                 with memory.about(f"DistributedOptimizer: '{name}'"):
                     memory.check_kind(parameter)
                 found.append((name, parameter))
@@ -188,14 +183,14 @@ class Entry:
         if gradient is not None and gradient is self.view and gradient.data_ptr() == self._address:
             return gradient  # as in most steps
         if gradient is not None and gradient.is_sparse:
-            if sys.getrefcount(self.view) > 2:  # an earlier gradient, which the program keeps
-                kept, self.view = self.view, self.view.detach()
-                kept.data = kept.clone()
             gradient = gradient.to_dense()
         if self._has_lost_its_view():
             self.set_view(None)
         apart = self._is_apart()
         if self.view is not None and not apart:
+            if sys.getrefcount(self.view) > 2:  # an earlier gradient, which the program keeps
+                kept, self.view = self.view, self.view.detach()
+                kept.data = kept.clone()
             if gradient is None:
                 self.view.zero_()
             else:

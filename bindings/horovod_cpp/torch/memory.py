@@ -75,6 +75,11 @@ def check_values(tensor: torch.Tensor) -> None:
             "the model memory first, with to_empty(device=...)")
 
 
+def has_gradient(tensor: torch.Tensor) -> bool:
+    """Whether it may have one."""
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
 def check_output(tensor: Any) -> None:
     """check(), for what a call overwrites, also by way of a dense copy.
 

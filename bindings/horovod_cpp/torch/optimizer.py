@@ -19,13 +19,7 @@ from horovod_cpp.torch import compression as compressors
 from horovod_cpp.torch import memory
 from horovod_cpp.torch.collectives import allreduce
 from horovod_cpp.torch.compression import Compression
-from horovod_cpp.torch.gradients import (
-    add_parameters,
-    has_gradient,
-    parameters_of,
-    reducer_of,
-    works_alone,
-)
+from horovod_cpp.torch.gradients import add_parameters, parameters_of, reducer_of, works_alone
 from horovod_cpp.torch.gradients import refuse as _refuse
 
 _Closure: TypeAlias = Callable[[], Any]
@@ -245,7 +239,7 @@ class _Distributed(_Wrapped):  # type: ignore[misc]  # torch may be missing
         number = len(self.param_groups) - 1
         named = [(f"added.{self._hvd_first_name}.{number}.{place}", parameter)
                  for place, parameter in enumerate(self.param_groups[-1]["params"])
-                 if id(parameter) not in known and has_gradient(parameter)]
+                 if id(parameter) not in known and memory.has_gradient(parameter)]
         self._parameter_names.update({parameter: name for name, parameter in named})
         add_parameters(self._hvd_reducer, named)
 

@@ -219,3 +219,20 @@ for x, y in mine:
     optimizer.step()
 equal(after, alone)
 """, timeout=300)
+
+    def test_compiled_functions_may_call_collectives(ranks):
+        ranks.check("""
+x = torch.full((2,), rank + 1.0)
+total = size * (size + 1) / 2
+def compiled(function):
+    return torch.compile(function, backend="eager")
+for reduced in (lambda x: hvd.allreduce(x, op=hvd.Sum), lambda x: hvd.allreduce_(x, op=hvd.Sum),
+                lambda x: hvd.synchronize(hvd.allreduce_async(x, op=hvd.Sum)),
+                lambda x: hvd.allgather(x[None]).sum(0), lambda x: hvd.alltoall(x[None].expand(size, 2)).sum(0)):
+    assert compiled(lambda x: reduced(x * 2) + 1)(x).tolist() == [2 * total + 1] * 2
+weight = torch.ones(2, requires_grad=True)
+compiled(lambda x: hvd.allreduce(x * (rank + 1), op=hvd.Sum) * 2)(weight).sum().backward()
+assert weight.grad.tolist() == [2.0 * size * (rank + 1)] * 2
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), hvd.SyncBatchNorm(2))
+assert torch.equal(compiled(model)(x + torch.eye(2)), model(x + torch.eye(2)))
+""", timeout=300)

@@ -36,6 +36,7 @@ from horovod_cpp.torch import gpu, memory
 from horovod_cpp.torch.compression import Compression
 from horovod_cpp.torch.forms import (
     async_form,
+    eager,
     listed,
     other_forms,
     recorded,
@@ -301,6 +302,7 @@ def _numbers(splits: Sequence[int] | torch.Tensor | None) -> list[int] | None:
             f"splits={splits!r}: expected integers, one for each rank") from None
 
 
+@eager
 def _with_splits(pair: tuple[_native.Tensor, list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     return memory.result(pair[0]), torch.tensor(pair[1], dtype=torch.int32)
 
@@ -316,6 +318,7 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor, name: s
 
 
 @short_traceback
+@eager
 def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None = None,
              name: str | None = None, process_set: ProcessSet = global_process_set
              ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
@@ -341,6 +344,7 @@ def alltoall(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None =
 
 
 @short_traceback
+@eager
 def alltoall_async(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | None = None,
                    name: str | None = None, process_set: ProcessSet = global_process_set) -> Handle:
     """alltoall() that returns a Handle, which always gives the pair; outside PyTorch's graph."""
@@ -351,12 +355,14 @@ def alltoall_async(tensor: torch.Tensor, splits: Sequence[int] | torch.Tensor | 
 # -- meetings
 
 @short_traceback
+@eager
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Return when all ranks of the set have called it."""
     _native.barrier(process_set=process_set)
 
 
 @short_traceback
+@eager
 def join(device: object = -1, *, average: str = "size",
          process_set: ProcessSet = global_process_set) -> int:
     """Say that this rank has no more data, and wait until all ranks of the set have.

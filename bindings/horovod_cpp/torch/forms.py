@@ -6,6 +6,7 @@ inside PyTorch's graph or outside.
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -24,6 +25,23 @@ _Gradients: TypeAlias = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor
 _KEEP_SHAPES = ("allreduce", "broadcast")
 
 
+def eager(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Decorates what torch.compile() is to leave out of its graphs, which know no memory of ours."""
+    disabled: Callable[_Arguments, _Result] | None = None
+
+    @functools.wraps(function)
+    def outside(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        nonlocal disabled
+        if disabled is None:
+            dynamo = sys.modules.get("torch._dynamo")
+            if dynamo is None:  # nothing is compiled, and to import it takes seconds
+                return function(*args, **kwargs)
+            disabled = dynamo.disable(function)
+        return disabled(*args, **kwargs)
+
+    return outside
+
+
 def form(name: str, result: type[_Result], declared: Callable[_Arguments, Any],
          make: Callable[..., Any], text: str | None) -> Callable[_Arguments, _Result]:
     """A public function ``name`` with the arguments of ``declared``, which makes of them those of
@@ -37,6 +55,7 @@ def form(name: str, result: type[_Result], declared: Callable[_Arguments, Any],
     call = name.rstrip("_").removesuffix("_async")
 
     @short_traceback
+    @eager
     @functools.wraps(own)
     def public(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         made: _Result = make(call, *own(*args, **kwargs))
@@ -118,6 +137,7 @@ def start(call: str, tensors: Any, *arguments: Any) -> Handle:
 
 
 @short_traceback
+@eager
 def _finish(call: str, finish: Callable[[Any], list[torch.Tensor]], given: Any) -> Any:
     return unlisted(call, finish(given))
 
@@ -148,6 +168,7 @@ def start_in_place(call: str, tensors: Any, *arguments: Any) -> Handle:
 
 
 @short_traceback
+@eager
 def _finish_in_place(call: str, targets: list[torch.Tensor], addresses: list[int], _: Any) -> Any:
     for place, (tensor, address) in enumerate(zip(targets, addresses)):
         if tensor.data_ptr() != address:

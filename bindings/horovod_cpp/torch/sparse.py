@@ -1,5 +1,6 @@
 """Sparse tensors in coordinate form."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from horovod_cpp._native import (
 from horovod_cpp.front_end import reduce_op
 from horovod_cpp.short_traceback import short_traceback
 from horovod_cpp.torch import gpu, memory
+from horovod_cpp.torch.forms import eager
 
 _OPTIONS: dict[str, Any] = (
     # Else PyTorch 2 warns that it checks nothing.
@@ -31,6 +33,7 @@ def coordinate_form(places: torch.Tensor, values: torch.Tensor, shape: Sequence[
 
 
 @short_traceback
+@eager
 def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
                            process_set: ProcessSet = global_process_set) -> Handle:
     """Add up or average a sparse tensor over all ranks; what travels are coordinates and values.
@@ -64,17 +67,6 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
     shape, dims = tensor.shape, tensor.sparse_dim()
     divisor = (process_set.size() or 1) if op == Average else 1
 
-    def finish(gathered: list[Tensor]) -> torch.Tensor:
-        carrier, values = map(memory.result, gathered[:2])
-        places = carrier.view(torch.int64)[:, :dims]
-        whole = not (values.is_floating_point() or values.is_complex())
-        if divisor > 1 and not whole:  # first: the sum of halves may be too large for them
-            values = values / divisor
-        total = coordinate_form(places.t(), values, shape).coalesce()
-        if divisor > 1 and whole:
-            total.values().div_(divisor, rounding_mode="trunc")
-        return total
-
     # Negotiation compares extents from the second on: those of the third part, which has no values,
     # are the extents that coordinates lie in.
     parts = [memory.source(part) for part in (
@@ -82,7 +74,21 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str | None, op: ReduceOp,
     if name is not None and not name.startswith("/"):
         name = "/allreduce." + name  # where a dense tensor's would be: else ranks would wait
     call = _native.grouped_allgather_async(parts, name, process_set)
-    return call._then(finish, gpu.reading_stream)
+    return call._then(functools.partial(_sum, shape, dims, divisor), gpu.reading_stream)
+
+
+@eager
+def _sum(shape: Sequence[int], dims: int, divisor: int, gathered: list[Tensor]) -> torch.Tensor:
+    """Of all ranks' parts, divided."""
+    carrier, values = map(memory.result, gathered[:2])
+    places = carrier.view(torch.int64)[:, :dims]
+    whole = not (values.is_floating_point() or values.is_complex())
+    if divisor > 1 and not whole:  # first: the sum of halves may be too large for them
+        values = values / divisor
+    total = coordinate_form(places.t(), values, shape).coalesce()
+    if divisor > 1 and whole:
+        total.values().div_(divisor, rounding_mode="trunc")
+    return total
 
 
 def _carrier(tensor: torch.Tensor) -> torch.Tensor:

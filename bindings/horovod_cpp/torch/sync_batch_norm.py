@@ -9,6 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from horovod_cpp import _native
 from horovod_cpp._native import ProcessSet, Sum, global_process_set
 from horovod_cpp.torch.collectives import allgather, allreduce
+from horovod_cpp.torch.forms import eager
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
@@ -140,6 +141,7 @@ class SyncBatchNorm(_BatchNorm):  # type: ignore[misc]  # torch may be missing
         """What errors call it."""
         return f"SyncBatchNorm '{self._path}'" if self._path else "SyncBatchNorm"
 
+    @eager
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(x)
         ranks = self._process_set

@@ -130,6 +130,40 @@ def test_a_gradient_that_is_missing_in_the_pass_that_updates_keeps_what_was_adde
     assert on_ranks(cluster, changing) == [[expected, expected]] * 2
 
 
+def loaded(rank, size, folder):
+    """The weights of a model and of those in its file after the same steps; warnings."""
+    import os
+    import warnings
+
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.25), backward_passes_per_step=2), "mse")
+    path = os.path.join(folder, f"model{rank}.keras")
+    model.save(path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        models = [model, hvd.load_model(path, backward_passes_per_step=2), hvd.load_model(path)]
+    for each in models:
+        each.fit(numpy.ones((2, 1)), numpy.zeros((2, 1)), batch_size=1, verbose=0)
+    try:
+        hvd.load_model(path, backward_passes_per_step=3)
+    except hvd.InvalidArgumentError as error:
+        text = str(error)
+    return ([each.get_weights()[0].item() for each in models],
+            [str(each.message) for each in caught if "load_model" in str(each.message)], text)
+
+
+def test_a_loaded_model_adds_up_passes_where_it_is_told_again(cluster, tmp_path):
+    (weights, (warning,), text), (other_weights, nothing, _) = on_ranks(cluster, loaded, str(tmp_path))
+    assert weights == other_weights == [0, 0, 0.5] and nothing == []
+    assert "give backward_passes_per_step=2 if they were summed before" in warning
+    assert "backward_passes_per_step=3, and the optimizer's gradient_accumulation_steps is 2" in text
+
+
 def scaled_later(rank, size, folder):
     import os
 

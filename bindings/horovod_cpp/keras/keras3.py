@@ -134,12 +134,13 @@ def _take_accumulated(optimizer: Any, grads: Sequence[Any], variables: Sequence[
 
 def _passes(optimizer: Any, passes: int) -> int:
     """The number of backward passes per update."""
-    if passes == 1:
-        return optimizer.gradient_accumulation_steps or 1
+    own = optimizer.gradient_accumulation_steps or 1
+    if passes == own or passes == 1:
+        return int(own)
+    if own > 1:
+        refuse(f"backward_passes_per_step={passes}, and the optimizer's gradient_accumulation_steps "
+               f"is {own}; give one of the two")
     if optimizer.built:
         refuse("backward_passes_per_step of an optimizer that is built, which has no accumulators; "
-                "wrap it before")
-    if optimizer.gradient_accumulation_steps:
-        refuse("backward_passes_per_step and the optimizer's gradient_accumulation_steps exclude "
-                "each other")
+               "wrap it before")
     return passes

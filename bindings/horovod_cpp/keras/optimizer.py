@@ -72,8 +72,8 @@ def DistributedOptimizer(optimizer: Any, name: str | None = None, device_dense: 
         groups: gradients that are reduced together: a number of groups, or lists of variables.
         process_set: the ranks to reduce over; a rank outside trains on its own.
         backward_passes_per_step: updates happen after this many steps, whose gradients are summed
-            in Keras 3 in the accumulators of its ``gradient_accumulation_steps``, and not of an
-            optimizer that is built.
+            in Keras 3 in the accumulators of its ``gradient_accumulation_steps``, and so not of an
+            optimizer that is built without them.
         average_aggregated_gradients: divide that sum by the number of steps.
         scale_local_gradients: divide gradients of local variables by the number of ranks; see
             PartialDistributedOptimizer.

@@ -66,7 +66,7 @@ def reduce_op(op: ReduceOp | str | None, average: bool | None = None) -> ReduceO
 
 
 def variables_of_layers(layers: Any, caller: str) -> list[Any]:
-    """The trainable variables of ``caller``'s local layers: a layer of Keras, several, or None.
+    """The variables of ``caller``'s local layers: a layer of Keras, several, or None.
 
     Raises:
         InvalidArgumentError: one is not a layer, or is not built.
@@ -81,7 +81,7 @@ def variables_of_layers(layers: Any, caller: str) -> list[Any]:
             raise _native.InvalidArgumentError(
                 f"{caller}: the local layer {layer.name!r} is not built, so it has no variables yet; "
                 "call model.build() before")
-        variables += layer.trainable_variables
+        variables += layer.variables
     return variables
 
 

@@ -140,18 +140,27 @@ def uneven(rank, size):
     from horovod_cpp.keras.version import keras
 
     keras.utils.set_random_seed(rank)
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.BatchNormalization()])
     model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.01, momentum=0.9)), "mse")
     batches = 3 + 2 * rank
+    rates = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            rates.append(float(self.model.optimizer.learning_rate))
+
     model.fit(numpy.ones((2 * batches, 3)), numpy.zeros((2 * batches, 2)), batch_size=2, epochs=2,
-              verbose=0, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0),
-                                    hvd.callbacks.JoinCallback(), hvd.callbacks.MetricAverageCallback()])
-    return model.get_weights(), int(model.optimizer.iterations)
+              verbose=0, callbacks=[
+                  hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.JoinCallback(),
+                  hvd.callbacks.LearningRateWarmupCallback(0.01, 2, momentum_correction=False),
+                  hvd.callbacks.MetricAverageCallback(), Watch()])
+    return model.get_weights(), int(model.optimizer.iterations), rates
 
 
 def test_ranks_may_have_different_numbers_of_batches(cluster):
-    (one, steps), (other, steps_of_other) = on_ranks(cluster, uneven)
+    (one, steps, rates), (other, steps_of_other, more_rates) = on_ranks(cluster, uneven)
     assert steps == steps_of_other == 10
+    assert rates == more_rates[:3] + more_rates[5:8]
     for mine, theirs in zip(one, other):
         numpy.testing.assert_array_equal(mine, theirs)
 
@@ -187,6 +196,9 @@ def test_the_learning_rate_rises_and_falls(cluster):
 
 
 def refusals(rank, size):
+    import copy
+    import pickle
+
     import numpy
     import pytest
 
@@ -224,6 +236,13 @@ def refusals(rank, size):
         hvd.PartialDistributedOptimizer(sgd(), local_layers=["dense"])
     layer = keras.layers.Dense(2, name="mine")
     layer.build((1, 2 + rank))
+    with pytest.raises(hvd.InvalidArgumentError, match="global_clipnorm, whose norm would be another"):
+        hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1, global_clipnorm=1.0), local_layers=layer)
+    wrapped = hvd.DistributedOptimizer(sgd())
+    for another in (copy.copy, copy.deepcopy, pickle.dumps,
+                    lambda each: type(each).from_config(each.get_config())):
+        with pytest.raises(hvd.InvalidArgumentError, match=r"DistributedOptimizer\(SGD.from_config\("):
+            another(wrapped)
     alone = hvd.add_process_set([0])
     if rank == 1:  # names both
         with pytest.raises(hvd.InvalidArgumentError, match=f"set {alone.process_set_id}, which has rank 0"):
@@ -261,6 +280,56 @@ def test_local_layers_stay_each_ranks_own(cluster):
     numpy.testing.assert_array_equal(shared, shared_of_other)
     for mine, theirs in zip(local, local_of_other, strict=True):
         assert not numpy.array_equal(mine, theirs)
+
+
+def kept(rank, size, callback):
+    """Kernels and momenta of a shared and of a local layer, when a callback has given out variables."""
+    import numpy
+
+    import horovod_cpp.keras as hvd
+    from horovod_cpp.keras.version import keras
+
+    shared, local = keras.layers.Dense(1, use_bias=False), keras.layers.BatchNormalization()
+    model = keras.Sequential([keras.Input((1,)), local, shared])
+    shared.set_weights([numpy.full((1, 1), rank + 1.0)])
+    local.set_weights([numpy.full(1, each + 8.0 * rank) for each in (1.0, 2.0, 3.0, 4.0)])
+    model.compile(hvd.PartialDistributedOptimizer(
+        keras.optimizers.SGD(0.25, momentum=0.5), local_layers=local, scale_local_gradients=False), "mse")
+    model.fit(numpy.full((2, 1), rank + 1.0), numpy.ones((2, 1)), batch_size=2, verbose=0,
+              callbacks=[getattr(hvd.callbacks, callback)(*[0] * (callback != "JoinCallback"))])
+    slots = {id(each): each for each in vars(model.optimizer).values() if isinstance(each, list)}
+    momenta, = (each for each in slots.values() if len(each) == 3 and "momentum" in each[0].name)
+    return ([each.item() for each in local.get_weights()] + [numpy.asarray(momenta[1]).item()],
+            [shared.get_weights()[0].item(), numpy.asarray(momenta[2]).item()])
+
+
+@pytest.mark.parametrize("callback", ["BroadcastGlobalVariablesCallback", "JoinCallback"])
+def test_callbacks_leave_local_layers_to_each_rank(cluster, callback):
+    (local, shared), (other_local, other_shared) = on_ranks(cluster, kept, callback)
+    assert shared == other_shared
+    for mine, theirs in zip(local, other_local, strict=True):
+        assert mine != theirs
+
+
+def broadcast_to_folds(rank, size):
+    import numpy
+
+    import horovod_cpp.keras as hvd
+    from horovod_cpp.keras.version import keras
+
+    callback, weights = hvd.callbacks.BroadcastGlobalVariablesCallback(0), []
+    for fold in range(2):
+        keras.utils.set_random_seed(2 * fold + rank)
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), "mse")
+        model.fit(numpy.ones((2, 3)), numpy.zeros((2, 2)), verbose=0, callbacks=[callback])
+        weights += model.get_weights()
+    return weights
+
+
+def test_a_callback_broadcasts_each_model_that_it_is_given_to(cluster):
+    for mine, theirs in zip(*on_ranks(cluster, broadcast_to_folds)):
+        numpy.testing.assert_array_equal(mine, theirs)
 
 
 def unbuilt(rank, size, built_ranks):

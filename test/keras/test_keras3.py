@@ -164,6 +164,29 @@ def test_a_loaded_model_adds_up_passes_where_it_is_told_again(cluster, tmp_path)
     assert "backward_passes_per_step=3, and the optimizer's gradient_accumulation_steps is 2" in text
 
 
+def local_infinity(rank, size, passes):
+    """Iterations, loss scales and a shared variable, when a local gradient is infinite on rank 0."""
+    import keras
+
+    import horovod_cpp.keras as hvd
+
+    shared, local = (keras.Variable([1.0]) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.SGD(0.5), initial_scale=4.0), backward_passes_per_step=passes)
+    optimizer.register_local_var(local)
+    one = keras.ops.ones([1])
+    for factor in (float("inf") if rank == 0 else 1.0, 1.0):
+        for _ in range(passes):
+            optimizer.apply([one, factor * one], [shared, local])
+    return (int(optimizer.iterations), float(optimizer.dynamic_scale),
+            keras.ops.convert_to_numpy(shared).item())
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_local_infinity_skips_the_step_on_all_ranks(cluster, passes):
+    assert on_ranks(cluster, local_infinity, passes) == [(1, 2.0, 1 - 0.5 * passes / 2)] * 2
+
+
 def scaled_later(rank, size, folder):
     import os
 

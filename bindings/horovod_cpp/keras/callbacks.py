@@ -8,7 +8,7 @@ import numpy
 
 import horovod_cpp
 from horovod_cpp import ProcessSet, global_process_set
-from horovod_cpp.keras.variables import broadcast_variables, of_optimizer, path_of, values_of
+from horovod_cpp.keras.variables import broadcast_variables, shared_variables, values_of
 from horovod_cpp.keras.version import keras
 
 __all__ = ["BestModelCheckpoint", "BroadcastGlobalVariablesCallback", "JoinCallback",
@@ -19,10 +19,10 @@ _Multiplier = float | Callable[[float], float]
 
 
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """Gives every rank the variables of the model and its optimizer that rank ``root_rank`` has,
+    """Gives every rank the variables of the model and its optimizers that rank ``root_rank`` has,
     before the first batch, or after it if the model takes its shapes from the data.
 
-    Seeds of dropout and the like stay each rank's own.
+    Seeds of dropout and the like stay each rank's own, and so do local layers.
 
     Args:
         root_rank: a rank of the job.
@@ -36,6 +36,10 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
         self.root_rank = root_rank
         self._process_set = process_set
         self._done = False
+
+    def set_model(self, model: Any) -> None:
+        self._done = self._done and model is self.model
+        super().set_model(model)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         if self._done:
@@ -56,10 +60,7 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
                                           process_set=self._process_set))
 
     def _broadcast(self) -> None:
-        shared = [*self.model.trainable_variables,
-                  *(variable for variable in self.model.non_trainable_variables
-                    if "seed_generator_state" not in path_of(variable)), *of_optimizer(self.model)]
-        broadcast_variables(shared, self.root_rank, self._process_set)
+        broadcast_variables(shared_variables(self.model), self.root_rank, self._process_set)
         self._done = True
 
 
@@ -91,7 +92,8 @@ class JoinCallback(keras.callbacks.Callback):  # type: ignore[misc]
     numbers of batches.
 
     A rank that waits takes part in the others' steps with zeros, and its variables go on without
-    them: so rank ``join()`` ended last gives its variables to all. Put it first in the list.
+    them: so rank ``join()`` ended last gives its variables to all, those that
+    BroadcastGlobalVariablesCallback would. Put it first in the list.
     """
 
     def __init__(self, process_set: ProcessSet = global_process_set) -> None:
@@ -100,8 +102,7 @@ class JoinCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         last = horovod_cpp.join(process_set=self._process_set)
-        broadcast_variables([*self.model.trainable_variables, *of_optimizer(self.model)], last,
-                            self._process_set)
+        broadcast_variables(shared_variables(self.model), last, self._process_set)
 
 
 def _number(hyperparameter: Any) -> float:
@@ -122,7 +123,8 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
         staircase: set it once per epoch.
         momentum_correction: scale the momentum by the change of the learning rate for that batch,
             as in Goyal et al., "Accurate, Large Minibatch SGD", section 3 (2017).
-        steps_per_epoch: without ``staircase``, batches of an epoch; None: what fit() counts.
+        steps_per_epoch: without ``staircase``, batches of an epoch; None: what fit() counts, on the
+            rank that has most.
 
     Raises:
         ValueError: without ``staircase``, neither ``steps_per_epoch`` nor fit() says how many
@@ -151,10 +153,19 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):  # type: ignore[mi
                           "step, so it is not corrected; give momentum_correction=False, or "
                           "compile(run_eagerly=True)", stacklevel=2)
         if not self.staircase and self.steps_per_epoch is None:
-            self.steps_per_epoch = self.params.get("steps")
+            self.steps_per_epoch = self._most_steps()
             if not self.steps_per_epoch:
                 raise ValueError(f"{type(self).__name__}: fit() does not tell how many batches an epoch "
                                  "has; give steps_per_epoch")
+
+    def _most_steps(self) -> int:
+        """Of the ranks that train together: the rate has to be the same on all. 0: none knows."""
+        own = numpy.array(self.params.get("steps") or 0)
+        wrapping = getattr(self.model.optimizer, "_hvd", None)
+        if wrapping is None or not wrapping.process_set.included():
+            return int(own)
+        return int(horovod_cpp.allreduce(own, "max", f"{type(self).__name__}.steps",
+                                         process_set=wrapping.process_set))
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self.current_epoch = epoch

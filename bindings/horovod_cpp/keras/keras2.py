@@ -32,7 +32,12 @@ class Wrapping:
                    "variables except its own; leave eager execution enabled")
         self.reduction = Reduction(groups=groups, scale_local_gradients=scale_local, **options)
         self.passes = Passes(passes, is_averaged)
-        self.keep_local = self.reduction.keep_local
+        self.process_set = options["process_set"]
+        self.local: dict[int, Any] = {}  # variables by id()
+
+    def keep_local(self, variable: Any) -> None:
+        self.local[id(variable)] = variable
+        self.reduction.keep_local(variable)
 
 
 class Hook(_Wrapped):  # type: ignore[misc]  # Keras may be missing

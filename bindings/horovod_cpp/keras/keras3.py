@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from horovod_cpp import Min
 from horovod_cpp.keras.variables import backend, named, refuse
 from horovod_cpp.keras.version import keras
 from horovod_cpp.short_traceback import short_traceback
@@ -27,7 +28,7 @@ class Wrapping:
         self.factor = 1 if is_averaged else passes
         self.of_backend = importlib.import_module(
             f"horovod_cpp.keras.{backend('DistributedOptimizer')}_reduction")
-        self.options, self.groups = options, groups
+        self.options, self.groups, self.process_set = options, groups, options["process_set"]
         self.local: dict[int, Any] = {}  # variables by id()
         self.added: set[int] = set()  # variables that have had gradients, by id()
         self.scale_local = scale_local
@@ -57,13 +58,20 @@ class Wrapping:
         reduced = self.reduction.reduce([gradients[place] for place in shared],
                                         [variables[place] for place in shared],
                                         self.broadcast_follows)
-        ranks = self.options["process_set"]
-        is_scaled = self.scale_local and ranks.included()
-        result = [self._times(gradient, 1 / ranks.size()) if is_scaled else gradient
+        is_scaled = self.scale_local and self.process_set.included()
+        result = [self._times(gradient, 1 / self.process_set.size()) if is_scaled else gradient
                   for gradient in gradients] if self.local else list(gradients)
         for place, gradient in zip(shared, reduced):
             result[place] = gradient
         return [self._times(gradient, self.factor) for gradient in result]
+
+    def on_all_ranks(self, is_finite: Any) -> Any:
+        """Whether every rank's local gradients are finite as well; the others are the same on all."""
+        if not self.local or not self.process_set.included():
+            return is_finite
+        collectives = importlib.import_module(f"horovod_cpp.{backend('DistributedOptimizer')}")
+        own = keras.ops.cast(is_finite, "int32")
+        return keras.ops.cast(collectives.allreduce(own, op=Min, process_set=self.process_set), "bool")
 
     @staticmethod
     def _times(gradient: Any, factor: float) -> Any:
@@ -115,6 +123,10 @@ class Hook(_Wrapped):  # type: ignore[misc]  # Keras may be missing
             (apply if plain is self else plain.apply)(grads, variables)
 
         return keras.ops.cond((plain._iterations + 1) % passes == 0, update, accumulate)
+
+    def check_finite(self, grads: Sequence[Any]) -> Any:
+        """By which a LossScaleOptimizer skips a step: all ranks do, or none."""
+        return self._hvd.on_all_ranks(super().check_finite(grads))
 
 
 def _take_accumulated(optimizer: Any, grads: Sequence[Any], variables: Sequence[Any],

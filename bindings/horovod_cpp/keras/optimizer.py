@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 from horovod_cpp import _native
 from horovod_cpp._native import Average, ProcessSet, ReduceOp, Sum, global_process_set
@@ -22,9 +22,18 @@ class _Distributed:
 
     _hvd: Any  # a Wrapping of Keras' version
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Of from_config(), too: an optimizer was made before it got this class."""
+        _refuse_another(self)
+
     def register_local_var(self, variable: Any) -> None:
         """Leaves the variable's gradient as this rank has it; before the first step, on every rank."""
+        _refuse_global_norm(self)
         self._hvd.keep_local(variable)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Keras would copy and pickle the plain optimizer, with which a rank trains by itself."""
+        _refuse_another(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """A LossScaleOptimizer, which lets a rank whose gradients are not finite step without the
@@ -36,6 +45,13 @@ class _Distributed:
                 "LossScaleOptimizer(optimizer)), or set the global policy before you wrap the "
                 "optimizer")
         super().__setattr__(name, value)
+
+
+def _refuse_another(optimizer: Any) -> NoReturn:
+    plain = type(optimizer).__name__
+    refuse("an optimizer that is wrapped cannot be copied or pickled, nor is another one made of its "
+           f"class; wrap a plain one: DistributedOptimizer({plain}.from_config(optimizer.get_config()), "
+           "...)")
 
 
 @short_traceback
@@ -136,6 +152,13 @@ def _remedy(given: Any) -> str:
     return f"; for those {remedy} before the program starts" if is_one else ""
 
 
+def _refuse_global_norm(optimizer: Any) -> None:
+    """Of gradients of which some are local, each rank has another, and would clip the shared ones by it."""
+    if getattr(getattr(optimizer, "inner_optimizer", optimizer), "global_clipnorm", None):
+        refuse("local variables of an optimizer with global_clipnorm, whose norm would be another one on "
+               "each rank; clip by clipnorm or clipvalue")
+
+
 @short_traceback
 def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Iterable[Any] = (),
                                 **options: Any) -> Any:
@@ -149,11 +172,13 @@ def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Iterab
 
     Raises:
         InvalidArgumentError: also where one of ``local_layers`` is not a layer, or is not built, or
-            the optimizer of Keras 3 is built.
+            the optimizer of Keras 3 is built, or clips by ``global_clipnorm``.
     """
     variables = variables_of_layers(local_layers, "PartialDistributedOptimizer")
     if getattr(optimizer, "built", False):
         refuse("local layers of an optimizer that is built; wrap it before")
+    if variables:
+        _refuse_global_norm(optimizer)
     wrapped = DistributedOptimizer(optimizer, *args, **options)
     for variable in variables:
         wrapped.register_local_var(variable)

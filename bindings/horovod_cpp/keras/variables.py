@@ -1,6 +1,6 @@
 """What ranks share before they train."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy
@@ -46,14 +46,44 @@ def path_of(variable: Any) -> str:
     return str(getattr(variable, _PATH)).partition(":")[0]
 
 
-def of_optimizer(model: Any) -> list[Any]:
-    """The variables of the model's optimizer, which are made if it has not taken a step yet."""
-    optimizer = model.optimizer
+def shared_variables(model: Any) -> list[Any]:
+    """What ranks have in common: the variables of the model and of its optimizer, which are made if it
+    has not taken a step yet, and of other distributed optimizers that are the model's attributes.
+
+    Seeds of dropout and the like are each rank's own, and so are local variables and their slots.
+    """
+    _make_slots(model.optimizer, model.trainable_variables)
+    distributed = {id(each): each for each in vars(model).values() if hasattr(each, "_hvd")}
+    local: set[int] = set()
+    for optimizer in distributed.values():
+        local |= optimizer._hvd.local.keys() | _slots(optimizer, optimizer._hvd.local)
+    candidates = [*model.trainable_variables,
+                  *(variable for variable in model.non_trainable_variables
+                    if "seed_generator_state" not in path_of(variable))]
+    for optimizer in {id(model.optimizer): model.optimizer, **distributed}.values():
+        candidates += optimizer.variables() if IS_KERAS_2 else optimizer.variables
+    return [variable for variable in candidates if id(variable) not in local]
+
+
+def _make_slots(optimizer: Any, variables: Sequence[Any]) -> None:
     if hasattr(optimizer, "_create_all_weights"):  # of keras.optimizers.legacy
-        optimizer._create_all_weights(model.trainable_variables)
+        optimizer._create_all_weights(variables)
     elif not getattr(optimizer, "built", False):  # which Keras 2 does not tell
-        optimizer.build(model.trainable_variables)
-    return list(optimizer.variables() if IS_KERAS_2 else optimizer.variables)
+        optimizer.build(variables)
+
+
+def _slots(optimizer: Any, local: Mapping[int, Any]) -> set[int]:
+    """What the optimizer keeps for ``local`` variables, by id(): lists have it in the order of the
+    variables, whatever the optimizer calls them."""
+    plain = getattr(optimizer, "inner_optimizer", optimizer)
+    if hasattr(plain, "_slots"):  # of keras.optimizers.legacy
+        return {id(slot) for variable in local.values()
+                for slot in plain._slots.get(variable._unique_id, {}).values()}
+    variables = getattr(plain, "_trainable_variables", [])  # of one that is built
+    lists = [each for name, each in vars(plain).items()
+             if name != "_variables" and isinstance(each, list) and len(each) == len(variables)]
+    return {id(each[place]) for each in lists for place, variable in enumerate(variables)
+            if id(variable) in local}
 
 
 def values_of(variables: Sequence[Any]) -> list[Any]:

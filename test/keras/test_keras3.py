@@ -187,6 +187,68 @@ def test_a_local_infinity_skips_the_step_on_all_ranks(cluster, passes):
     assert on_ranks(cluster, local_infinity, passes) == [(1, 2.0, 1 - 0.5 * passes / 2)] * 2
 
 
+def adversaries(rank, size, callbacks, batches):
+    """The weights of a generator and a discriminator with an optimizer each, and their momenta."""
+    import keras
+    import numpy
+
+    import horovod_cpp.keras as hvd
+
+    class Adversaries(keras.Model):
+        def __init__(self):
+            super().__init__()
+            keras.utils.set_random_seed(3)
+            self.generator, self.discriminator = (
+                keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)]) for _ in range(2))
+            self.built = True
+            for name in ("of_discriminator", "of_generator"):
+                optimizer = keras.optimizers.SGD(0.25, momentum=0.5)
+                setattr(self, name, hvd.DistributedOptimizer(optimizer) if size > 1 else optimizer)
+
+        def losses(self, x):
+            made = self.discriminator(self.generator(x))
+            yield keras.ops.mean(self.discriminator(x) ** 2 - made), self.discriminator, self.of_discriminator
+            made = self.discriminator(self.generator(x))
+            yield keras.ops.mean(made ** 2), self.generator, self.of_generator
+
+        def train_step(self, x):
+            if keras.backend.backend() == "torch":
+                for loss, part, optimizer in self.losses(x):
+                    self.zero_grad()
+                    loss.backward()
+                    optimizer.apply([each.value.grad for each in part.trainable_variables],
+                                    part.trainable_variables)
+                return {"loss": loss}
+            import tensorflow as tf
+
+            steps = self.losses(x)
+            for _ in range(2):
+                with tf.GradientTape() as tape:
+                    loss, part, optimizer = next(steps)
+                optimizer.apply(tape.gradient(loss, part.trainable_variables), part.trainable_variables)
+            return {"loss": loss}
+
+    model = Adversaries()
+    model.compile(jit_compile=False)
+    model.fit(numpy.arange(2 * batches[rank])[rank::size] / 4.0, batch_size=2 // size, shuffle=False,
+              verbose=0, callbacks=[getattr(hvd.callbacks, each)() for each in callbacks])
+    return [keras.ops.convert_to_numpy(each).tolist()
+            for each in (*model.trainable_variables, *model.of_discriminator.variables,
+                         *model.of_generator.variables)]
+
+
+def test_a_model_with_several_optimizers_learns_as_in_one_process(cluster):
+    expected = numpy.concatenate([numpy.ravel(each) for each in alone(cluster, adversaries, [], [3])])
+    for found in on_ranks(cluster, adversaries, [], [3, 3]):
+        numpy.testing.assert_allclose(numpy.concatenate([numpy.ravel(each) for each in found]), expected,
+                                      rtol=1e-5, atol=1e-6)
+
+
+def test_all_optimizers_of_a_model_are_alike_after_a_join(cluster):
+    one, other = on_ranks(cluster, adversaries, ["JoinCallback"], [4, 2])
+    assert one == other
+
+
 def scaled_later(rank, size, folder):
     import os
 

@@ -2,6 +2,7 @@
 "torch"."""
 
 import importlib
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from keras.optimizers import Optimizer as _Wrapped
 else:
     _Wrapped = object  # the optimizer's class comes behind in the order of inheritance
+
+_wrappings: weakref.WeakSet["Wrapping"] = weakref.WeakSet()  # of all optimizers that live
 
 
 class Wrapping:
@@ -36,6 +39,9 @@ class Wrapping:
         self.reduction: Any = None
         if self.passes > 1:
             optimizer.gradient_accumulation_steps = self.passes
+        _wrappings.add(self)
+        for each in _wrappings:
+            each._let_overlap()
 
     def keep_local(self, variable: Any) -> None:
         if self.reduction is not None:
@@ -49,7 +55,14 @@ class Wrapping:
             passes = f" (backward_passes_per_step={self.passes})" if self.passes > 1 else ""
             self.reduction = self.of_backend.Reduction(
                 [(name + passes, variable) for name, variable in named(shared)], self.groups,
-                self.options, overlap=self.passes == 1)
+                self.options)
+            self._let_overlap()
+
+    def _let_overlap(self) -> None:
+        """Only where a backward pass is for this optimizer: with PyTorch that of a GAN's generator would
+        start to reduce gradients of the discriminator, which the program then drops."""
+        if self.reduction is not None:
+            self.reduction.let_overlap(self.passes == 1 and len(_wrappings) == 1)
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Of the gradients, those of variables that are not local over the ranks."""
@@ -58,6 +71,7 @@ class Wrapping:
         reduced = self.reduction.reduce([gradients[place] for place in shared],
                                         [variables[place] for place in shared],
                                         self.broadcast_follows)
+        self._let_overlap()  # again, if another optimizer is gone
         is_scaled = self.scale_local and self.process_set.included()
         result = [self._times(gradient, 1 / self.process_set.size()) if is_scaled else gradient
                   for gradient in gradients] if self.local else list(gradients)

@@ -14,10 +14,12 @@ from horovod_cpp.tensorflow.reduction import Reduction as _Reduction
 class Reduction:
     """In a graph gradients are reduced in buckets of some MiB, each as soon as it is there."""
 
-    def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any],
-                 overlap: bool) -> None:
+    def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any]) -> None:
         self._reduce, self._set = _Reduction(groups=groups, **options), options["process_set"]
         self._named = list(named)
+
+    def let_overlap(self, allowed: bool) -> None:
+        """Nothing: gradients are those that are passed to ``reduce()``."""
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], broadcast_follows: bool
                ) -> Sequence[Any]:

@@ -10,10 +10,9 @@ from horovod_cpp.torch.gradients import reducer_of
 
 class Reduction:
     """From now on, as long as it lives, backward passes start to reduce what they have finished, if
-    they ``overlap``."""
+    ``let_overlap()`` lets them."""
 
-    def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any],
-                 overlap: bool) -> None:
+    def __init__(self, named: Sequence[tuple[str, Any]], groups: Any, options: dict[str, Any]) -> None:
         if isinstance(groups, (list, tuple)):
             groups = [[getattr(variable, "value", variable) for variable in group] for group in groups]
         compression = options["compression"]
@@ -22,8 +21,13 @@ class Reduction:
             "compression": compressors.chosen(Compression.none if compression is None else compression),
             "average_aggregated_gradients": False, "clip_grad_norm": None, "clip_when": "after",
             "overlap_step": False})
-        if not overlap:
-            self._reducer.hold()  # and never release()
+        self._overlaps = True
+
+    def let_overlap(self, allowed: bool) -> None:
+        """Otherwise ``reduce()`` starts everything."""
+        if allowed != self._overlaps:
+            (self._reducer.release if allowed else self._reducer.hold)()
+        self._overlaps = allowed
 
     def reduce(self, gradients: Sequence[Any], variables: Sequence[Any], broadcast_follows: bool
                ) -> Sequence[Any]:

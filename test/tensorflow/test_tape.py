@@ -104,6 +104,32 @@ def test_options_of_the_tape_that_do_not_fit_are_refused(on_ranks):
             assert word in text
 
 
+def test_gradients_of_tensors_are_reduced_too(on_ranks):
+    def gradients():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        def of(x, scale):
+            with tf.GradientTape() as tape:
+                tape.watch([x, scale])
+                y = scale * tf.reduce_sum(x * x)
+            return hvd.DistributedGradientTape(tape, op=hvd.Sum).gradient(y, [scale, x])
+
+        scale = tf.Variable(1.0)
+        in_graph = tf.function(of, input_signature=[tf.TensorSpec([None, 2]), tf.TensorSpec([])])
+        found = [[each.numpy().tolist() for each in call(tf.fill([1, 2], hvd.rank() + 1.0), scale)]
+                 for call in (of, in_graph)]
+        try:
+            of(tf.ones([1 + hvd.rank()]), scale)
+        except hvd.MismatchError as error:
+            return found, str(error)
+
+    for found, text in on_ranks(gradients):
+        assert found == [[10, [[6, 6]]]] * 2
+        assert "these are the gradients of 'Variable', a tensor" in text
+
+
 def test_a_tape_leaves_the_gradients_of_local_layers(on_ranks):
     def gradients():
         import keras
@@ -120,7 +146,9 @@ def test_a_tape_leaves_the_gradients_of_local_layers(on_ranks):
             loss = tf.reduce_sum(model(tf.constant([[hvd.rank() + 1.0]])))
         tape = hvd.PartialDistributedGradientTape(tape, op=hvd.Sum, local_layers=local,
                                                   scale_local_gradients=False)
-        found = [each.numpy().item() for each in tape.gradient(loss, model.trainable_variables)]
+        of_keras = model.trainable_variables
+        found = tape.gradient(loss, [*of_keras, *(each.value for each in of_keras)])
+        found = [each.numpy().item() for each in found]
         texts = []
         for wrong in (keras.layers.Dense(1, name="mine"), "layer"):
             try:
@@ -130,7 +158,7 @@ def test_a_tape_leaves_the_gradients_of_local_layers(on_ranks):
         return found, texts
 
     for rank, (found, texts) in enumerate(on_ranks(gradients)):
-        assert found == [3, rank + 1]
+        assert found == [3, rank + 1] * 2
         unbuilt, other = texts
         assert "the local layer 'mine' is not built" in unbuilt and "a str, which is not a Keras layer" in other
 

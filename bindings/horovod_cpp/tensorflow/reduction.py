@@ -1,7 +1,6 @@
 """Lists of gradients over the ranks, for what wraps tapes and optimizers."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,14 +16,18 @@ from horovod_cpp.tensorflow.library import number_of
 
 
 def same(variable: Any) -> Any:
-    """By which a variable is known: tf.Variable compares by elements in some modes."""
-    return variable.ref() if hasattr(variable, "ref") else id(variable)
+    """By which a variable is known: tf.Variable compares by elements in some modes, and one of Keras 3
+    is the tf.Variable in it."""
+    value = getattr(variable, "value", None)  # of tf.Variable a method
+    known = variable if value is None or callable(value) else value
+    return known.ref() if hasattr(known, "ref") else id(known)
 
 
 def _note(variables: Sequence[Any]) -> str:
     """What is in a group."""
-    names = [repr(getattr(each, "path", each.name).partition(":")[0]) for each in variables]
-    return f"; on this rank these are the gradients of {', '.join(names)}"
+    names = [getattr(each, "path", getattr(each, "name", None)) for each in variables]
+    known = ["a tensor" if name is None else repr(name.partition(":")[0]) for name in names]
+    return f"; on this rank these are the gradients of {', '.join(known)}"
 
 
 # Of small gradients, calls cost more than what they carry.
@@ -110,7 +113,9 @@ class Reduction:
         buckets: list[list[int]] = []
         left = 0
         for i in reversed(shared):  # the order in which a backward pass gives gradients
-            size = math.prod(variables[i].shape) * tf.as_dtype(variables[i].dtype).base_dtype.size
+            elements = tf.TensorShape(variables[i].shape).num_elements()
+            size = (_BUCKET_BYTES if elements is None  # so it is alone
+                    else elements * tf.as_dtype(variables[i].dtype).base_dtype.size)
             if size > left or not buckets:
                 buckets.append([])
                 left = _BUCKET_BYTES

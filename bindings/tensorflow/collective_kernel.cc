@@ -44,7 +44,20 @@ struct Execution {
 
 // TF_DataType of each DType.
 constexpr std::array<int, kDTypeCount> kTypes = {4, 3, 9, 19, 14, 1, 2, 6, 17, 5, 10, 8, 18};
-constexpr int kString = 7;  // of TF_DataType, too
+
+// The engine has no such type.
+std::string name_of_other(int type) {
+  switch (type) {  // of TF_DataType, too
+    case 7:
+      return "tf.string";
+    case 22:
+      return "tf.uint32";
+    case 23:
+      return "tf.uint64";
+    default:
+      return "number " + std::to_string(type);
+  }
+}
 
 int dtype_of(int type) {
   const auto* const found = std::ranges::find(kTypes, type);
@@ -197,9 +210,8 @@ struct Tensors {
     tensors.push_back({tf().TensorData(tensor), tf().TensorByteSize(tensor), shape.data(),
                        shape.size(), dtype_of(type), tensor, drop});
     if (dtype_of(type) < 0) {
-      const std::string name = type == kString ? "tf.string" : "number " + std::to_string(type);
       error = {StatusCode::kInvalidArgument,
-               "ranks cannot communicate tensors of TensorFlow's data type " + name};
+               "ranks cannot communicate tensors of TensorFlow's data type " + name_of_other(type)};
     }
   }
 

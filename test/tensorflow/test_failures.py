@@ -45,6 +45,7 @@ def test_a_mistake_of_one_rank_is_an_error_there(on_ranks):
         texts = []
         if hvd.rank() == 1:
             for call in (lambda: hvd.allreduce(tf.constant("text")),
+                         lambda: hvd.broadcast(tf.constant(1, tf.uint32), root_rank=0),
                          lambda: hvd.broadcast(tf.constant(1.0), root_rank=7),
                          lambda: hvd.alltoall(tf.ones([3]), splits=[1, 1]),
                          lambda: hvd.alltoall(tf.ones([2]), splits=[[1, 1]]),
@@ -61,7 +62,7 @@ def test_a_mistake_of_one_rank_is_an_error_there(on_ranks):
 
     (nothing, first), (texts, second) = on_ranks(mistake)
     assert (nothing, first, second) == ([], 2, 2)
-    for text, word in zip(texts, ("tf.string", "7", "splits", "one axis", "whole number",
+    for text, word in zip(texts, ("tf.string", "tf.uint32", "7", "splits", "one axis", "whole number",
                                   "mean", "zip"), strict=True):
         assert word in text
 

@@ -56,6 +56,53 @@ def test_calls_without_a_name_are_paired_whatever_numbers_their_scopes_have(on_r
     assert on_ranks(reduce_twice) == [[8.0, 8.0]] * 2
 
 
+def test_calls_of_one_name_in_layers_of_one_class_are_paired_by_their_order(on_ranks):
+    def reduce_in_layers():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        @tf.function
+        def call(x):
+            y = 0
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                for layer in range(20):
+                    with tf.name_scope(f"layer_{layer + hvd.rank()}"):
+                        y += 2 ** layer * hvd.allreduce(x, op=hvd.Sum, name="mean")
+            return y, tape.gradient(y, x)
+
+        return [each.numpy() for each in call(tf.constant(1.0))]
+
+    assert on_ranks(reduce_in_layers) == [[2 ** 21 - 2, 2 ** 21 - 2]] * 2
+
+
+def test_nested_loops_of_the_control_flow_of_version_1_are_refused(on_ranks):
+    def nest():
+        import tensorflow as tf
+
+        import horovod_cpp.tensorflow as hvd
+
+        v1 = tf.compat.v1
+
+        def loop(body):
+            return v1.while_loop(lambda i, _: i < 2, lambda i, x: (i + 1, body(x)), [0, tf.constant(1.0)])[1]
+
+        v1.disable_control_flow_v2()
+        try:
+            with tf.Graph().as_default():
+                with v1.Session() as session:
+                    found = session.run(loop(lambda x: hvd.allreduce(x, op=hvd.Sum))).item()
+                loop(lambda x: loop(hvd.allreduce))
+        except hvd.UnsupportedError as error:
+            return found, str(error)
+        finally:
+            v1.enable_control_flow_v2()
+
+    for found, text in on_ranks(nest):
+        assert found == 4 and "call tf.compat.v1.enable_control_flow_v2()" in text
+
+
 def test_equal_calls_and_calls_of_constants_are_made_each_time(on_ranks):
     def count():
         import tensorflow as tf

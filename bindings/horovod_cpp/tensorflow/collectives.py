@@ -4,13 +4,13 @@ Tensors, variables and what ``tf.convert_to_tensor`` takes; of any dtype that th
 CPU (TensorFlow copies what lies on a GPU). ``name`` pairs a call across ranks. Without one, eager
 calls of one kind are made in the same order on every rank, and those in a graph are paired by their
 scopes, without the numbers of Keras' layers, and the order in which they were added to the graph, in
-whatever order TensorFlow runs them. Allgathers and broadcasts have Horovod's gradients, which are
-averages over the ranks.
+whatever order TensorFlow runs them. So are those of one name in a graph. Allgathers and broadcasts
+have Horovod's gradients, which are averages over the ranks.
 
 Raises (all of them; in a tf.function as TensorFlow's classes alone, see horovod_cpp.tensorflow.errors):
     InvalidArgumentError: a mistake on this rank.
     MismatchError: ranks disagree; on every rank, and the job goes on.
-    UnsupportedError: XLA traces the function.
+    UnsupportedError: XLA traces the function, or it is in nested loops of tf.compat.v1.
     HorovodInternalError: the job ended.
 """
 

@@ -1,9 +1,11 @@
 """TensorFlow's operations for collectives, and the engine behind them."""
 
+import collections
 import ctypes
 import functools
 import pathlib
 import re
+import weakref
 from typing import Any
 
 import tensorflow as tf
@@ -55,7 +57,8 @@ def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSe
     """Calls the operation HvdKind; its results. ``name``: of the call; in a graph also of the node.
 
     Raises:
-        UnsupportedError: while a function is traced for XLA, which cannot contain it.
+        UnsupportedError: while a function is traced for XLA, which cannot contain it; in nested loops
+            of tf.compat.v1's control flow.
     """
     number = process_set if isinstance(process_set, int) else number_of(process_set)
     inputs = {"tensor": tensors[0], "splits": tensors[1]} if kind == "alltoall" else {
@@ -63,13 +66,14 @@ def call(kind: str, tensors: list[Any], name: str | None, process_set: ProcessSe
     if kind in ("barrier", "join"):
         inputs = {}
     operation = functools.partial(getattr(_operations, f"hvd_{kind}"), **inputs, **attributes,
-                                  tensor_name=name or "", process_set=number)
+                                  process_set=number)
     if tf.executing_eagerly():
-        return as_list(operation())
+        return as_list(operation(tensor_name=name or ""))
     _refuse_xla(kind)
+    _refuse_nested_loops(kind)
     node = _node_name(kind, name)
     with tf.compat.v1.name_scope(None):
-        results = as_list(operation(name=node))
+        results = as_list(operation(tensor_name=_name_in_graph(name), name=node))
     for result, shape in zip(results, _shapes(kind, tensors)):
         result.set_shape(shape)
     return results
@@ -126,6 +130,32 @@ def _node_name(kind: str, name: str | None) -> str:
         return f"{kind}.{re.sub('[^A-Za-z0-9_.]', '_', name)}"
     scope = scope_of_graph()
     return f"{scope}/{kind}" if scope else kind
+
+
+_names: weakref.WeakKeyDictionary[Any, collections.Counter[str]] = weakref.WeakKeyDictionary()
+
+
+def _name_in_graph(name: str | None) -> str:
+    """By which a call with a name pairs. Several of one name, as two layers of one class have, may be in
+    flight together, and are numbered as nodes are."""
+    if not name:
+        return ""
+    names = _names.setdefault(tf.compat.v1.get_default_graph(), collections.Counter())
+    names[name] += 1
+    return name if names[name] == 1 else f"{name}.call{names[name]}"
+
+
+def _refuse_nested_loops(kind: str) -> None:
+    """Those of v2 are functions; in a frame of v1 an operation learns of the innermost iteration alone,
+    and iterations of the outer loop run beside each other."""
+    from tensorflow.python.ops import control_flow_util
+
+    context = tf.compat.v1.get_default_graph()._get_control_flow_context()
+    loop = control_flow_util.GetContainingWhileContext(context)
+    if loop and control_flow_util.GetContainingWhileContext(loop.outer_context):
+        raise _native.UnsupportedError(
+            f"{kind}: nested loops of tf.compat.v1's control flow cannot contain collectives; call "
+            "tf.compat.v1.enable_control_flow_v2() before the graph is made")
 
 
 def _refuse_xla(kind: str) -> None:

@@ -297,10 +297,10 @@ def kept(rank, size, callback):
         keras.optimizers.SGD(0.25, momentum=0.5), local_layers=local, scale_local_gradients=False), "mse")
     model.fit(numpy.full((2, 1), rank + 1.0), numpy.ones((2, 1)), batch_size=2, verbose=0,
               callbacks=[getattr(hvd.callbacks, callback)(*[0] * (callback != "JoinCallback"))])
-    slots = {id(each): each for each in vars(model.optimizer).values() if isinstance(each, list)}
-    momenta, = (each for each in slots.values() if len(each) == 3 and "momentum" in each[0].name)
-    return ([each.item() for each in local.get_weights()] + [numpy.asarray(momenta[1]).item()],
-            [shared.get_weights()[0].item(), numpy.asarray(momenta[2]).item()])
+    _, of_local, of_shared = (numpy.asarray(each).item()
+                              for each in list(model.optimizer.variables)[-3:])
+    return ([*(each.item() for each in local.get_weights()), of_local],
+            [shared.get_weights()[0].item(), of_shared])
 
 
 @pytest.mark.parametrize("callback", ["BroadcastGlobalVariablesCallback", "JoinCallback"])

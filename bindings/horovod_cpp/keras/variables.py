@@ -79,11 +79,11 @@ def _slots(optimizer: Any, local: Mapping[int, Any]) -> set[int]:
     if hasattr(plain, "_slots"):  # of keras.optimizers.legacy
         return {id(slot) for variable in local.values()
                 for slot in plain._slots.get(variable._unique_id, {}).values()}
-    variables = getattr(plain, "_trainable_variables", [])  # of one that is built
+    places = getattr(plain, "_index_dict" if IS_KERAS_2 else "_trainable_variables_indices", {})
     lists = [each for name, each in vars(plain).items()
-             if name != "_variables" and isinstance(each, list) and len(each) == len(variables)]
-    return {id(each[place]) for each in lists for place, variable in enumerate(variables)
-            if id(variable) in local}
+             if name != "_variables" and isinstance(each, list) and len(each) == len(places)]
+    keys = map(plain._var_key, local.values())
+    return {id(each[places[key]]) for key in keys if key in places for each in lists}
 
 
 def values_of(variables: Sequence[Any]) -> list[Any]:

@@ -27,19 +27,23 @@ _KEEP_SHAPES = ("allreduce", "broadcast")
 
 def eager(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Decorates what torch.compile() is to leave out of its graphs, which know no memory of ours."""
-    disabled: Callable[_Arguments, _Result] | None = None
 
     @functools.wraps(function)
     def outside(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        nonlocal disabled
-        if disabled is None:
+        # A dict, since the first call may be traced, where variables of closures get lost.
+        untraced = _untraced.get(function)
+        if untraced is None:
             dynamo = sys.modules.get("torch._dynamo")
             if dynamo is None:  # nothing is compiled, and to import it takes seconds
                 return function(*args, **kwargs)
-            disabled = dynamo.disable(function)
-        return disabled(*args, **kwargs)
+            untraced = _untraced[function] = dynamo.disable(function)
+        result: _Result = untraced(*args, **kwargs)
+        return result
 
     return outside
+
+
+_untraced: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def form(name: str, result: type[_Result], declared: Callable[_Arguments, Any],

@@ -1,5 +1,6 @@
 """What the front ends of other frameworks share."""
 
+import builtins
 import itertools
 import re
 from collections.abc import Iterable, Sequence
@@ -87,8 +88,8 @@ def variables_of_layers(layers: Any, caller: str) -> list[Any]:
 
 def check_groups(groups: Any) -> None:
     """Raises unless it is a number of groups, lists of variables, or None."""
-    are_lists = isinstance(groups, (list, tuple)) and all(
-        isinstance(group, (list, tuple)) and all(hasattr(each, "shape") for each in group)
+    are_lists = isinstance(groups, (list, tuple)) and builtins.all(
+        isinstance(group, (list, tuple)) and builtins.all(hasattr(each, "shape") for each in group)
         for group in groups)
     if isinstance(groups, bool) or not (are_lists or isinstance(groups, (int, type(None)))):
         raise TypeError("groups must be a number of groups, lists of variables or None, got "

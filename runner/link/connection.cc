@@ -22,6 +22,7 @@ constexpr Duration kConnectLimit = std::chrono::seconds(10);         // of one e
 constexpr Duration kGreetLimit = std::chrono::seconds(10);           // from there to the welcome
 constexpr Duration kRetryInterval = std::chrono::milliseconds(200);  // before all are tried again
 constexpr Duration kKeyLimit = std::chrono::seconds(10);  // of a pipe that the key comes through
+constexpr std::streamoff kLongestKey = 4096;              // bytes of its file
 
 // One attempt at one endpoint: an open connection, or an empty one and why not. Throws
 // PeerLostError when hvdrun, proven to be it, does not want this agent.
@@ -98,12 +99,13 @@ std::string read_key_file(const std::string& path, bool make) {
   const TimePoint limit = Clock::now() + kKeyLimit;
   std::stringstream file;
   std::array<char, 256> part;
-  for (ssize_t got = 1; opened && got > 0 && wait_until_ready(opened.get(), POLLIN, limit, {});) {
+  for (ssize_t got = 1; opened && got > 0 && file.tellp() < kLongestKey &&
+                        wait_until_ready(opened.get(), POLLIN, limit, {});) {
     got = ::read(opened.get(), part.data(), part.size());
     file.write(part.data(), std::max<ssize_t>(got, 0));
   }
   std::string key, more;
-  if (file >> key && !(file >> more)) return key;
+  if (file.tellp() < kLongestKey && file >> key && !(file >> more)) return key;
   throw InvalidArgumentError("--key-file: '", path, "' cannot be read, or is not one word");
 }
 

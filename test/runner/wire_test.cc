@@ -148,6 +148,10 @@ TEST(KeyFile, IsWholeForAllWhoMakeItTogether) {
   }
 }
 
+TEST(KeyFile, WithoutAnEndIsRefused) {
+  EXPECT_THROW(read_key_file("/dev/zero", false), InvalidArgumentError);
+}
+
 TEST(AgentAddress, ReadsWhatItWrites) {
   const std::vector<engine::TcpAddress> endpoints = {{"10.0.0.1", 4711}, {"fe80::1", 4712}};
   const AgentAddress address = parse_agent_address(to_string(AgentAddress{"abc", endpoints}));

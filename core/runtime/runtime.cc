@@ -28,7 +28,13 @@ Runtime::Runtime(std::unique_ptr<ControlPlane> control,
   coordinator_ = std::make_shared<Coordinator>(std::move(control), std::move(collectives), config,
                                                std::move(observers));
   const MutexLock turn(turn_);
-  if (topology_.size > 1) start_thread();
+  if (topology_.size == 1) return;
+  try {
+    start_thread();
+  } catch (...) {  // the other ranks are connected by now, and learn why this one does not come
+    coordinator_->parts().control->abort(current_status());
+    throw;
+  }
 }
 
 Runtime::~Runtime() {
